@@ -1,1 +1,3 @@
-//! Empty for now.
+//! The engine simulator.
+
+pub mod model;
