@@ -7,11 +7,19 @@
 
 #![deny(missing_docs)]
 
+mod bucket;
+mod class;
+mod cost;
+mod decayed;
+mod headroom;
+mod id_hash;
 mod outcome;
+mod outputs;
 mod request;
 mod scheduler;
 mod settings;
 mod snapshot;
+mod tenants;
 
 pub use outcome::{Outcome, Reason};
 pub use request::{Decision, Refusal, Request, RequestId, Tokens};

@@ -1,64 +1,167 @@
 //! The scheduler: events in, decisions out.
+//!
+//! A request is looked at in the order of the files below this one: [`enqueue`] bounds the queues,
+//! [`dispatch`] orders the heads and asks [`admit`] which may start, [`charge`] follows what runs.
+//!
+//! Everything that happens is an `&mut self` call by the one owner; there is no lock, and each
+//! request is in exactly one of three states: queued, running, forgotten.
+
+mod admit;
+mod apply;
+mod charge;
+mod dispatch;
+mod enqueue;
+mod view;
 
 use crate::{
-    Decision, EngineFacts, Outcome, Refusal, Request, RequestId, Settings, Snapshot, Tokens,
+    Decision, EngineFacts, RequestId, Settings, class::Class, decayed::Decayed, headroom::Headroom,
+    id_hash::IdMap, tenants::Slot,
 };
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Orders and limits the requests of one pod.
 #[derive(Debug)]
 pub struct Scheduler {
     settings: Settings,
+    engine: EngineFacts,
+    classes: Vec<Class>,
+    by_name: HashMap<Arc<str>, usize>,
+    requests: IdMap<RequestId, Entry>,
+    /// Running requests whose tokens aren't seen, and are accrued by time.
+    unseen: Vec<RequestId>,
+    /// Decisions that fell out of an event and wait to be polled.
+    pending: VecDeque<Decision>,
+    in_flight: u32,
+    in_flight_ctx: u64,
+    batch_in_flight: u32,
+    queued_bytes: u64,
+    served: f64,
+    /// Cost served a second.
+    service: Decayed,
+    headroom: Headroom,
+    /// By priority: the counter of the class that was last served.
+    last_counter: BTreeMap<i32, f64>,
+    next_seq: u64,
+    looked_at: Duration,
+    accrued_at: Duration,
+    draining: bool,
+}
+
+/// A request that is queued or running.
+#[derive(Debug)]
+struct Entry {
+    class: usize,
+    slot: Slot,
+    arrival: Duration,
+    seq: u64,
+    prompt_tokens: u64,
+    output_cap: Option<u64>,
+    streamed: bool,
+    body_bytes: u64,
+    /// Estimated output, for the queue's token bound and the bucket's reserve.
+    output_estimate: u64,
+    /// Context tokens that it takes, or will.
+    ctx: u64,
+    /// How many requests behind it were started while it did not fit.
+    passed: u32,
+    running: Option<Running>,
+}
+
+/// What is known and was charged of a running request.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    started: Duration,
+    /// Bucket units debited.
+    reserved: f64,
+    /// Cost that the class's credit was charged with at the start.
+    credit_estimate: f64,
+    /// Cost charged to the counters of class and tenant.
+    charged: f64,
+    /// Cost counted as served.
+    served: f64,
+    prompt: u64,
+    cached: u64,
+    output: u64,
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Estimated tokens, prompt and output.
+    fn tokens(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.output_estimate)
+    }
 }
 
 // === impl Scheduler ===
 
 impl Scheduler {
     /// An empty pod under a policy.
-    pub fn new(settings: Settings, _now: Duration) -> Self {
-        Self { settings }
-    }
-
-    /// Puts another policy in force. Nothing that is queued or running is lost: what a class that
-    /// is gone had queued goes to the default class, keeping its arrival time.
-    pub fn apply(&mut self, settings: Settings, _now: Duration) {
-        self.settings = settings;
+    pub fn new(settings: Settings, now: Duration) -> Self {
+        let mut scheduler = Self {
+            settings: settings.clone(),
+            engine: EngineFacts::default(),
+            classes: Vec::new(),
+            by_name: HashMap::new(),
+            requests: IdMap::default(),
+            unseen: Vec::new(),
+            pending: VecDeque::new(),
+            in_flight: 0,
+            in_flight_ctx: 0,
+            batch_in_flight: 0,
+            queued_bytes: 0,
+            served: 0.0,
+            service: Decayed::new(Duration::from_secs(10), now),
+            headroom: Headroom::new(now),
+            last_counter: BTreeMap::new(),
+            next_seq: 0,
+            looked_at: now,
+            accrued_at: now,
+            draining: false,
+        };
+        scheduler.apply(settings, now);
+        scheduler
     }
 
     /// Takes note of what is known of the engine.
-    pub fn set_engine(&mut self, _facts: EngineFacts, _now: Duration) {}
-
-    /// Queues a request, or refuses it at once. Call [`Scheduler::poll`] afterwards: it may be due.
-    ///
-    /// # Errors
-    /// The refusal that the request ends with; the scheduler has forgotten it.
-    pub fn enqueue(&mut self, _request: Request, _now: Duration) -> Result<(), Refusal> {
-        Ok(())
+    pub fn set_engine(&mut self, facts: EngineFacts, now: Duration) {
+        self.engine = facts;
+        self.observe_headroom(now);
     }
-
-    /// The next thing that is due. Call until it says `None`.
-    pub fn poll(&mut self, _now: Duration) -> Option<Decision> {
-        None
-    }
-
-    /// When [`Scheduler::poll`] must be called although nothing has happened; `None`: not before
-    /// the next event.
-    pub fn wake_at(&self, _now: Duration) -> Option<Duration> {
-        None
-    }
-
-    /// Tokens of a running request were seen. An id that isn't running is ignored.
-    pub fn progress(&mut self, _id: RequestId, _tokens: Tokens, _now: Duration) {}
-
-    /// A queued or running request is over: it completed, failed, or its client left. Frees its
-    /// place, seat and reserved tokens. An id that is neither is ignored.
-    pub fn end(&mut self, _id: RequestId, _outcome: Outcome, _tokens: Tokens, _now: Duration) {}
 
     /// From now on new requests are refused with `draining`; what is queued is still served.
-    pub fn drain(&mut self) {}
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
 
-    /// The state at this moment.
-    pub fn snapshot(&self, _now: Duration) -> Snapshot {
-        Snapshot::default()
+    /// Seats in the engine, by the best that is known; `None`: no seat rule binds.
+    fn seats(&self) -> Option<u32> {
+        self.settings
+            .seat_cap
+            .or(self.settings.limit.max_requests)
+            .or(self.engine.seats)
+    }
+
+    /// Seats that batch work may not take. None while no class could want them.
+    fn reserve(&self, seats: u32) -> u32 {
+        let floor = self.settings.reserved_seats;
+        if self.classes.iter().any(Class::interactive) {
+            self.headroom.reserve(seats, floor)
+        } else {
+            floor.min(seats)
+        }
+    }
+
+    fn observe_headroom(&mut self, now: Duration) {
+        let wanted = self.classes.iter().filter(|c| c.interactive()).map(|c| {
+            let most = c.settings.max_in_flight.unwrap_or(u32::MAX);
+            c.in_flight + c.queued.min(most.saturating_sub(c.in_flight))
+        });
+        let wanted = wanted.sum();
+        self.headroom.observe(wanted, self.seats(), now);
     }
 }
