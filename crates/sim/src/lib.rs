@@ -1,3 +1,5 @@
-//! The engine simulator.
+//! A simulated engine, and load for it: Fairtide can be shown and tested without a GPU.
 
+pub mod cli;
+pub mod engine;
 pub mod model;

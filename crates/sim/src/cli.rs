@@ -1,0 +1,84 @@
+//! Command lines.
+
+mod engine;
+
+use clap::{Parser, Subcommand, error::ErrorKind};
+use std::{ffi::OsString, process::ExitCode};
+
+/// The exit code for a command line that can't be obeyed (`EX_USAGE`).
+const USAGE: u8 = 64;
+
+#[derive(Parser, Debug)]
+#[command(
+    name = "fairtide-sim",
+    version,
+    about = "A simulated LLM engine, and load for it"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Serve a simulated vLLM.
+    Engine(engine::Engine),
+}
+
+/// Runs the program: parses, acts, and says how it went.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) if !error.use_stderr() => {
+            // Help or version was asked for.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return refuse(&in_one_line(&error)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into()),
+    };
+    let done = match arguments.command {
+        Command::Engine(engine) => runtime.block_on(engine.run()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn refuse(message: &str) -> ExitCode {
+    eprintln!("fairtide-sim: {message}");
+    ExitCode::from(USAGE)
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("fairtide-sim: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// clap's message without its usage text.
+fn in_one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "say what to do: engine, or load; --help tells more".to_owned();
+    }
+    let message = error.to_string();
+    let message = message.split("\n\nUsage:").next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let mut line = String::new();
+    for part in message.lines().map(str::trim) {
+        if part.is_empty() || part.starts_with("For more information") {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push_str(if line.ends_with(':') { " " } else { "; " });
+        }
+        line.push_str(part);
+    }
+    line
+}

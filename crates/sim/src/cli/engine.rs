@@ -1,0 +1,108 @@
+//! `fairtide-sim engine`.
+
+use crate::{
+    engine,
+    model::{Profile, SchedulingPolicy},
+};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
+use tokio::{net::TcpListener, signal::unix};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Args, Debug)]
+pub(super) struct Engine {
+    /// Where to serve. Port 0 takes a free one, which is printed.
+    #[arg(long, env = "FAIRTIDE_LISTEN", value_name = "ADDR", value_parser = address)]
+    listen: SocketAddr,
+    /// The engine to imitate: llama-8b-h100, llama-8b-l40s, mock-16, small, or a YAML file.
+    #[arg(long, env = "FAIRTIDE_PROFILE", value_name = "NAME|FILE", default_value = "llama-8b-l40s", value_parser = profile)]
+    profile: Profile,
+    /// The most sequences in one step, in the place of the profile's.
+    #[arg(long, env = "FAIRTIDE_MAX_NUM_SEQS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_num_seqs: Option<u32>,
+    /// How many times as fast as the profile says.
+    #[arg(long, env = "FAIRTIDE_SPEED", value_name = "X", default_value = "1", value_parser = speed)]
+    speed: f64,
+    /// The order of the waiting queue; under fcfs the priority of a request is ignored.
+    #[arg(
+        long,
+        env = "FAIRTIDE_SCHEDULING_POLICY",
+        value_name = "fcfs|priority",
+        default_value = "fcfs"
+    )]
+    scheduling_policy: Order,
+    /// The name under which the model is served.
+    #[arg(
+        long,
+        env = "FAIRTIDE_SERVED_MODEL_NAME",
+        value_name = "NAME",
+        default_value = "sim"
+    )]
+    served_model_name: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    Fcfs,
+    Priority,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let mut profile = self.profile.faster(self.speed);
+        if let Some(seqs) = self.max_num_seqs {
+            profile.max_num_seqs = seqs as usize;
+            // A step has room for a token of each sequence.
+            profile.max_num_batched_tokens = profile.max_num_batched_tokens.max(seqs.into());
+        }
+        let listener = TcpListener::bind(self.listen)
+            .await
+            .with_context(|| format!("can't listen on {}", self.listen))?;
+        println!("listening on {}", listener.local_addr()?);
+        let options = engine::Options {
+            profile,
+            policy: match self.scheduling_policy {
+                Order::Fcfs => SchedulingPolicy::Fcfs,
+                Order::Priority => SchedulingPolicy::Priority,
+            },
+            model: self.served_model_name,
+        };
+        engine::serve(listener, options, stop_on_signal()?).await?;
+        Ok(())
+    }
+}
+
+/// Cancelled by SIGTERM or SIGINT.
+pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+    let mut terminate = unix::signal(unix::SignalKind::terminate())?;
+    let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stopped.cancel();
+    });
+    Ok(stop)
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let write = "write an IP address with a port, such as 127.0.0.1:8000";
+    text.parse().map_err(|_| write.to_owned())
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    Profile::load(text).map_err(|error| error.to_string())
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(speed) if speed > 0.0 && f64::is_finite(speed) => Ok(speed),
+        _ => Err("write a number above 0, such as 2.5".to_owned()),
+    }
+}

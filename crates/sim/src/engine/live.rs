@@ -1,0 +1,240 @@
+//! The model in real time: requests go in, their answers are written as the steps end.
+//!
+//! One task sleeps until the step in progress is over and lets the model advance; that is the only
+//! timer, whatever the number of requests. Steps follow each other in the model's time, so a late
+//! wake-up delays some tokens by a moment but never slows the engine down.
+//!
+//! All is behind one lock, because a client that leaves must free its seat there and then: a guard
+//! in its answer does it when the connection drops it.
+
+use super::{
+    answer::Answer,
+    error::ApiError,
+    metrics::{Facts, Metrics},
+    request::Generation,
+    stream::{EventBody, EventWriter, event_stream},
+};
+use crate::model::{DoesNotFit, Engine, Event, Prompt, SequenceId};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
+
+/// An engine that answers.
+#[derive(Debug)]
+pub(super) struct Live {
+    state: Mutex<State>,
+    /// There is work for an engine that had none.
+    due: Notify,
+    began: Instant,
+}
+
+#[derive(Debug)]
+struct State {
+    engine: Engine,
+    metrics: Metrics,
+    requests: HashMap<SequenceId, Pending>,
+    next_id: u64,
+    /// Kept between calls for its memory.
+    events: Vec<Event>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    facts: Facts,
+    answer: Answer,
+    to: To,
+}
+
+#[derive(Debug)]
+enum To {
+    Stream(EventWriter),
+    Whole(oneshot::Sender<Value>),
+}
+
+/// Takes its request out of the engine when it is dropped; one that has its answer is no longer
+/// there.
+#[derive(Debug)]
+pub(super) struct Seat {
+    live: Arc<Live>,
+    id: SequenceId,
+}
+
+// === impl Live ===
+
+impl Live {
+    pub fn new(engine: Engine) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                engine,
+                metrics: Metrics::new(),
+                requests: HashMap::new(),
+                next_id: 0,
+                events: Vec::new(),
+            }),
+            due: Notify::new(),
+            began: Instant::now(),
+        })
+    }
+
+    /// Lets the engine's time pass, for ever.
+    pub async fn run(&self) {
+        loop {
+            let next = {
+                let mut state = self.state.lock();
+                state.advance(self.began.elapsed());
+                state.engine.next_at()
+            };
+            match next {
+                Some(at) => tokio::time::sleep_until(self.began + at).await,
+                None => self.due.notified().await,
+            }
+        }
+    }
+
+    /// Queues a request whose answer is streamed.
+    pub fn stream(
+        self: &Arc<Self>,
+        request: &Generation,
+        answer: Answer,
+    ) -> Result<EventBody<Seat>, DoesNotFit> {
+        let (writer, events) = event_stream();
+        let seat = self.submit(request, answer, To::Stream(writer))?;
+        Ok(events.into_body(seat))
+    }
+
+    /// Waits for a whole answer; `None` when the engine stops before.
+    pub async fn whole(
+        self: &Arc<Self>,
+        request: &Generation,
+        answer: Answer,
+    ) -> Result<Option<Value>, DoesNotFit> {
+        let (to, answered) = oneshot::channel();
+        let _seat = self.submit(request, answer, To::Whole(to))?;
+        Ok(answered.await.ok())
+    }
+
+    /// Ends all answers as an engine does that dies: streams with an error event.
+    pub fn stop(&self) {
+        let mut state = self.state.lock();
+        for (id, pending) in std::mem::take(&mut state.requests) {
+            if let To::Stream(writer) = &pending.to {
+                writer.write(|out| Answer::broken_off(&ApiError::stopped(), out));
+            }
+            state.abort(id, self.began.elapsed());
+        }
+    }
+
+    /// The metrics page.
+    pub fn metrics_page(&self, model: &str) -> String {
+        let mut state = self.state.lock();
+        state.advance(self.began.elapsed());
+        state.metrics.page(&state.engine, model)
+    }
+
+    fn submit(
+        self: &Arc<Self>,
+        request: &Generation,
+        answer: Answer,
+        to: To,
+    ) -> Result<Seat, DoesNotFit> {
+        let mut state = self.state.lock();
+        let id = SequenceId(state.next_id);
+        state.next_id += 1;
+        let prompt = Prompt {
+            id,
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: request.output_tokens,
+            priority: request.priority,
+        };
+        let facts = Facts {
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: request.output_tokens,
+            finish_reason: request.finish_reason,
+        };
+        state.submit(prompt, Pending { facts, answer, to }, self.began.elapsed())?;
+        // Only an engine without work isn't already waiting for the end of a step.
+        self.due.notify_one();
+        Ok(Seat {
+            live: self.clone(),
+            id,
+        })
+    }
+}
+
+// === impl Seat ===
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.live.state.lock();
+        if state.requests.remove(&self.id).is_some() {
+            state.abort(self.id, self.live.began.elapsed());
+        }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn advance(&mut self, now: Duration) {
+        self.drive(|engine, events| engine.advance(now, events));
+    }
+
+    fn abort(&mut self, id: SequenceId, now: Duration) {
+        self.drive(|engine, events| engine.abort(id, now, events));
+    }
+
+    fn submit(
+        &mut self,
+        prompt: Prompt,
+        pending: Pending,
+        now: Duration,
+    ) -> Result<(), DoesNotFit> {
+        self.drive(|engine, events| engine.submit(prompt, now, events))?;
+        self.requests.insert(prompt.id, pending);
+        Ok(())
+    }
+
+    /// Does something with the engine, and passes on what it gave rise to.
+    fn drive<T>(&mut self, act: impl FnOnce(&mut Engine, &mut Vec<Event>) -> T) -> T {
+        let mut events = std::mem::take(&mut self.events);
+        let done = act(&mut self.engine, &mut events);
+        for event in events.drain(..) {
+            self.pass_on(event);
+        }
+        self.events = events;
+        done
+    }
+
+    fn pass_on(&mut self, event: Event) {
+        let id = match event {
+            Event::Token { id, .. } | Event::Finished { id, .. } => Some(id),
+            _ => None,
+        };
+        let pending = id.and_then(|id| self.requests.get(&id));
+        self.metrics.count(&event, pending.map(|p| &p.facts));
+        let Some(pending) = pending else { return };
+        match (event, &pending.to) {
+            (Event::Token { number, .. }, To::Stream(writer)) => {
+                let is_last = number == pending.facts.output_tokens;
+                writer.write(|out| pending.answer.token(number, is_last, out));
+            }
+            (Event::Finished { id, .. }, _) => {
+                // The end of a stream went out with its last token; dropping the writer closes it.
+                if let Some(Pending {
+                    facts,
+                    answer,
+                    to: To::Whole(to),
+                }) = self.requests.remove(&id)
+                {
+                    // The client may have left in this moment.
+                    let _ = to.send(answer.whole(facts.output_tokens));
+                }
+            }
+            _ => {}
+        }
+    }
+}
