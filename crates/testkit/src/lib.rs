@@ -1,1 +1,16 @@
-//! Empty for now.
+//! What tests and the demos need around the programs: a real API server, processes that don't
+//! outlive their test, ports, waiting. For development only; nothing that ships depends on it.
+
+mod apiserver;
+mod ports;
+mod process;
+mod programs;
+mod temp_dir;
+mod wait;
+
+pub use apiserver::{ApiServer, BoundPod};
+pub use ports::free_port;
+pub use process::{Process, Spawn, binary};
+pub use programs::control_plane_programs;
+pub use temp_dir::TempDir;
+pub use wait::{eventually, http_get};

@@ -1,0 +1,52 @@
+//! Waiting for what another process does, without sleeping for a guessed time.
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a condition is looked at.
+const EVERY: Duration = Duration::from_millis(25);
+
+/// Calls `probe` until it succeeds and gives its result; fails when it hasn't within `deadline`,
+/// with the last reason. Be generous with the deadline: it is spent only by a failing test.
+pub async fn eventually<T>(
+    what: &str,
+    deadline: Duration,
+    mut probe: impl AsyncFnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let end = Instant::now() + deadline;
+    loop {
+        // A probe that hangs must not hang the test.
+        let error = match tokio::time::timeout_at(end, probe()).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => error,
+            Err(_) => anyhow::anyhow!("the last look didn't return"),
+        };
+        if Instant::now() + EVERY >= end {
+            return Err(error.context(format!("after {deadline:?}, still not: {what}")));
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// `GET http://{authority}{path}` over a connection of its own.
+pub async fn http_get(authority: &str, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+    let stream = tokio::net::TcpStream::connect(authority)
+        .await
+        .with_context(|| format!("connect to {authority}"))?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let request = Request::get(path)
+        .header(http::header::HOST, authority)
+        .body(Empty::<Bytes>::new())?;
+    let response = sender.send_request(request).await?;
+    let status = response.status();
+    let body = response.into_body().collect().await?.to_bytes();
+    connection.abort();
+    Ok((status, body))
+}
