@@ -58,7 +58,7 @@ async fn token_is_bound_to_its_pod_and_audience() {
     let extra = status.user.unwrap().extra.unwrap();
     let claim = |name: &str| extra[&format!("authentication.kubernetes.io/{name}")].clone();
     assert_eq!(claim("pod-name"), ["pod-0"]);
-    assert_eq!(claim("pod-uid"), [pod.uid.clone()]);
+    assert_eq!(claim("pod-uid"), std::slice::from_ref(&pod.uid));
 
     let status = review(api, &token, "another").await.status.unwrap();
     assert_ne!(status.authenticated, Some(true));

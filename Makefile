@@ -1,0 +1,48 @@
+# Everything that a developer runs. One profile (dev) and one set of packages
+# (--workspace) throughout, so that no step compiles again what another did.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+CARGO ?= cargo
+BIN := $(or $(CARGO_TARGET_DIR),target)/debug
+SCENARIO ?= steady
+
+.PHONY: help build demo demo-cluster test check crds docs bench bench-policy
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the programs, for development
+	$(CARGO) build --workspace --bins
+
+demo: build ## FIFO against Fairtide on simulated engines, without a cluster (SCENARIO=steady|burst)
+	$(BIN)/fairtide-demo --scenario $(SCENARIO)
+
+demo-cluster: build ## the same against a real kube-apiserver, policy changed by kubectl apply (needs Go the first time)
+	$(BIN)/fairtide-demo-cluster
+
+test: ## everything: what check does, and all tests, with a real kube-apiserver (needs Go the first time)
+	tests/all
+
+check: ## format, lints, generated files, dependency arrows, licences
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) build --workspace --bins
+	$(BIN)/xtask crds --check
+	$(BIN)/xtask docs --check
+	$(BIN)/xtask check
+
+crds: build ## write crds/ from the Rust types
+	$(BIN)/xtask crds
+
+docs: build ## write docs/reference/ from the Rust types
+	$(BIN)/xtask docs
+
+bench: ## how long a decision takes (criterion, release profile)
+	$(CARGO) bench -p fairtide-scheduler
+
+bench-policy: build ## how long a policy edit takes to reach the sidecars (needs Go the first time)
+	$(BIN)/fairtide-bench-policy
