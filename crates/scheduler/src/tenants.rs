@@ -120,14 +120,15 @@ impl Tenants {
         if let Some(&slot) = self.by_name.get(name) {
             return slot;
         }
-        let shared = self.by_name.contains_key(SHARED);
-        let own = self.by_name.len() - usize::from(shared);
+        let shared = self.by_name.get(SHARED).copied();
+        // While the shared queue holds anything, it may hold something of this tenant's, which
+        // must not be overtaken.
+        if let Some(slot) = shared.filter(|&slot| self.slots[slot].queued() > 0) {
+            return slot;
+        }
+        let own = self.by_name.len() - usize::from(shared.is_some());
         if own >= most && !self.forget_one() {
-            let name: Arc<str> = SHARED.into();
-            return match self.by_name.get(&name) {
-                Some(&slot) => slot,
-                None => self.insert(name),
-            };
+            return shared.unwrap_or_else(|| self.insert(SHARED.into()));
         }
         self.insert(name.clone())
     }

@@ -1,1 +1,16 @@
+//! The admission rules, as a user of the scheduler meets them.
 
+#[path = "it/buckets.rs"]
+mod buckets;
+#[path = "it/laws.rs"]
+mod laws;
+#[path = "it/order.rs"]
+mod order;
+#[path = "it/policy_change.rs"]
+mod policy_change;
+#[path = "it/queues.rs"]
+mod queues;
+#[path = "it/scene.rs"]
+mod scene;
+#[path = "it/shares.rs"]
+mod shares;

@@ -56,7 +56,8 @@ impl Scheduler {
             let class = &mut self.classes[default];
             entry.class = default;
             entry.slot = class.tenants.slot(&tenant, most);
-            if entry.running.is_some() {
+            if let Some(running) = entry.running {
+                class.served += running.served; // it may yet be refunded
                 class.in_flight += 1;
                 class.in_flight_ctx += entry.ctx;
                 class.tenants.note_running(entry.slot);

@@ -120,6 +120,7 @@ impl Scheduler {
     fn look(&mut self, now: Duration) {
         let spent = now.saturating_sub(self.looked_at);
         self.looked_at = now;
+        self.service.add(0.0, spent.as_secs_f64(), now);
         let limits = self.own_limits();
         for index in 0..self.classes.len() {
             let class = &self.classes[index];
