@@ -5,6 +5,7 @@ mod apiserver;
 mod ports;
 mod process;
 mod programs;
+mod scripted_engine;
 mod temp_dir;
 mod wait;
 
@@ -12,5 +13,6 @@ pub use apiserver::{ApiServer, BoundPod};
 pub use ports::free_port;
 pub use process::{Process, Spawn, binary};
 pub use programs::control_plane_programs;
+pub use scripted_engine::{Call, ScriptedEngine, Streaming};
 pub use temp_dir::TempDir;
 pub use wait::{eventually, http_get};

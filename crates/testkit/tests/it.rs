@@ -6,3 +6,5 @@
 mod apiserver;
 #[path = "it/process.rs"]
 mod process;
+#[path = "it/scripted_engine.rs"]
+mod scripted_engine;
