@@ -19,3 +19,6 @@ pub use document::{
 pub use matching::{HeaderMatch, JsonFieldMatch, Match, StringMatch};
 pub use settings::PolicyError;
 pub use wire::{ClassReport, Message, PROTOCOL_VERSION, Report};
+
+#[cfg(test)]
+mod tests;

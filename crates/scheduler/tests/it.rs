@@ -1,5 +1,7 @@
 //! The admission rules, as a user of the scheduler meets them.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 #[path = "it/buckets.rs"]
 mod buckets;
 #[path = "it/laws.rs"]
