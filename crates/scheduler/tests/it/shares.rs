@@ -61,7 +61,7 @@ fn a_tenant_that_was_away_gets_no_back_pay() {
     let stayed = ask("batch").tenant("stayed").tokens(10, 100);
     let away = ask("batch").tenant("away").tokens(10, 100);
     scene.arrive(away.clone());
-    saturate(&mut scene, &[stayed.clone()], 300.0);
+    saturate(&mut scene, std::slice::from_ref(&stayed), 300.0);
     let before = (scene.made("stayed"), scene.made("away"));
     saturate(&mut scene, &[stayed, away], 60.0);
     let (stayed, away) = (
