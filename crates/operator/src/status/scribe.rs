@@ -1,0 +1,232 @@
+//! Writes the statuses that differ, and tells users what is new.
+//!
+//! One task. It is woken by any change of the world and by any answer of a sidecar, waits
+//! [`COALESCE`] so that the answers to a push arrive meanwhile, and then writes only what differs
+//! from what the API server has: at rest nothing is written. What it has is known from the watch
+//! or from our own last write, whichever is newer.
+
+use super::{
+    Standing,
+    assess::{Assessment, assess},
+    events::{self, Notice},
+    writer::{WriteError, Writer},
+};
+use crate::{fleet::Fleet, lease::Claim, metrics::Metrics, world::World};
+use fairtide_resolve::{ObjectKey, Warning};
+use futures::StreamExt;
+use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+/// At least this between two rounds of writes.
+pub const COALESCE: Duration = Duration::from_millis(200);
+
+/// After a failed write.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Writes under way at a time.
+const CONCURRENCY: usize = 8;
+
+/// The task that writes statuses.
+pub struct Scribe {
+    /// What is watched.
+    pub world: Arc<Mutex<World>>,
+    /// How far the sidecars are.
+    pub fleet: Arc<Fleet>,
+    /// Where statuses go.
+    pub writer: Writer,
+    /// Whether this replica writes.
+    pub claim: watch::Receiver<Claim>,
+    /// Told when a status may have changed.
+    pub wake: Arc<Notify>,
+    /// Where things are counted.
+    pub metrics: Arc<Metrics>,
+    /// Fires when the operator ends.
+    pub stop: CancellationToken,
+}
+
+type ObjectId = (&'static str, ObjectKey);
+
+/// What this replica has written and told.
+#[derive(Default)]
+struct Written {
+    /// By object, its uid, and the `resourceVersion` that our write made.
+    statuses: HashMap<ObjectId, (Option<String>, Option<u64>, Standing)>,
+    told: BTreeSet<Warning>,
+}
+
+// === impl Scribe ===
+
+impl Scribe {
+    /// Writes until `stop`.
+    pub async fn run(mut self) {
+        let mut written = Written::default();
+        loop {
+            let held = self.claim.borrow_and_update().is_held();
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                changed = self.claim.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    // Another may have written meanwhile: the watch says what is there.
+                    written = Written::default();
+                    self.wake.notify_one();
+                    continue;
+                }
+                () = self.wake.notified(), if held => {}
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(COALESCE) => {}
+            }
+            if !self.round(&mut written).await {
+                let (wake, stop) = (self.wake.clone(), self.stop.clone());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = tokio::time::sleep(RETRY) => wake.notify_one(),
+                    }
+                });
+            }
+        }
+    }
+
+    /// Writes what differs. Whether all of it was written.
+    async fn round(&self, written: &mut Written) -> bool {
+        let (assessments, warnings) = self.assess();
+        written.keep(&assessments, &warnings);
+        let now = Timestamp::now();
+        let mut due = Vec::new();
+        let mut notices = Vec::new();
+        for mut assessment in assessments {
+            let old = written.present(&assessment);
+            let new = Standing::renewed(
+                old.as_ref(),
+                assessment.generation,
+                &assessment.findings,
+                assessment.counts,
+                now,
+            );
+            let object = (assessment.kind, &assessment.key);
+            let about = warnings
+                .iter()
+                .filter(|warning| (warning.kind, &warning.object) == object);
+            for warning in about {
+                // After a restart: whoever wrote this generation has been told.
+                let is_new = old
+                    .as_ref()
+                    .is_none_or(|old| old.observed_generation != assessment.generation)
+                    || written.statuses.contains_key(&(object.0, object.1.clone()));
+                if written.told.insert(warning.clone()) && is_new {
+                    notices.push(events::warning(&assessment, warning));
+                }
+            }
+            if old.as_ref().is_some_and(|old| old.same_as(&new)) {
+                written.note(&assessment, None, new);
+                continue;
+            }
+            assessment.old = old;
+            due.push((assessment, new));
+        }
+        let writes = due.into_iter().map(|(assessment, new)| async move {
+            if !self.claim.borrow().is_held() {
+                return (assessment, new, Err(WriteError::NotOurs));
+            }
+            let result = self.writer.write(&assessment, &new).await;
+            (assessment, new, result)
+        });
+        let mut writes = futures::stream::iter(writes).buffer_unordered(CONCURRENCY);
+        let mut all = true;
+        while let Some((assessment, new, result)) = writes.next().await {
+            match result {
+                Ok(version) => {
+                    self.metrics.status_writes.inc();
+                    notices.extend(events::notices(&assessment, assessment.old.as_ref(), &new));
+                    written.note(&assessment, version, new);
+                }
+                // The watch is about to say so.
+                Err(WriteError::Gone) => {}
+                Err(error) => {
+                    self.metrics.status_errors.inc();
+                    tracing::warn!(kind = assessment.kind, object = %assessment.key, %error, "status not written; tried again");
+                    all = false;
+                }
+            }
+        }
+        self.tell(notices).await;
+        all
+    }
+
+    async fn tell(&self, notices: Vec<Notice>) {
+        futures::stream::iter(&notices)
+            .for_each_concurrent(CONCURRENCY, |notice| self.writer.tell(notice))
+            .await;
+    }
+
+    fn assess(&self) -> (Vec<Assessment>, Vec<Warning>) {
+        let world = self.world.lock();
+        let mut assessments = Vec::new();
+        let mut warnings = Vec::new();
+        for (name, namespace) in world.namespaces() {
+            assessments.extend(assess(name, namespace, |pod| self.fleet.progress_of(pod)));
+            if let Some(resolved) = namespace.resolved() {
+                warnings.extend(resolved.warnings.iter().cloned());
+            }
+        }
+        (assessments, warnings)
+    }
+}
+
+// === impl Written ===
+
+impl Written {
+    /// What the API server has, as far as we know.
+    fn present(&self, assessment: &Assessment) -> Option<Standing> {
+        let id = (assessment.kind, assessment.key.clone());
+        let ours = self.statuses.get(&id);
+        let ours = ours.filter(|(uid, ..)| *uid == assessment.uid);
+        let read = number(assessment.resource_version.as_deref());
+        match ours {
+            // Ours is what was read or newer, or nothing can be read (files, broken objects).
+            Some((_, version, standing))
+                if read.is_none() || *version >= read || !assessment.readable =>
+            {
+                Some(standing.clone())
+            }
+            _ => assessment.old.clone(),
+        }
+    }
+
+    fn note(&mut self, assessment: &Assessment, version: Option<String>, standing: Standing) {
+        let id = (assessment.kind, assessment.key.clone());
+        let version = match number(version.as_deref()) {
+            Some(version) => Some(version),
+            None => number(assessment.resource_version.as_deref()),
+        };
+        self.statuses
+            .insert(id, (assessment.uid.clone(), version, standing));
+    }
+
+    /// Forgets objects and warnings that are gone.
+    fn keep(&mut self, assessments: &[Assessment], warnings: &[Warning]) {
+        let present: HashSet<ObjectId> = assessments
+            .iter()
+            .map(|assessment| (assessment.kind, assessment.key.clone()))
+            .collect();
+        self.statuses.retain(|id, _| present.contains(id));
+        let warnings: BTreeSet<&Warning> = warnings.iter().collect();
+        self.told.retain(|warning| warnings.contains(warning));
+    }
+}
+
+/// Resource versions of one kind are ordered numbers; where they aren't, what was read counts.
+fn number(version: Option<&str>) -> Option<u64> {
+    version?.parse().ok()
+}

@@ -1,0 +1,143 @@
+//! One object as the world holds it.
+
+use super::Seen;
+use crate::status::{Counts, Standing};
+use fairtide_api::{InferencePool, Kind, TrafficClass};
+use fairtide_resolve::{ObjectKey, PodMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A pool or class. One that can't be read any more stays in force as it was.
+#[derive(Clone, Debug)]
+pub struct Held<T> {
+    /// The newest metadata.
+    pub meta: ObjectMeta,
+    /// The newest object that could be read.
+    pub good: Option<T>,
+    /// Why the newest can't be read, if it can't.
+    pub broken: Option<String>,
+}
+
+/// A pod, but for everything that its policy doesn't depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its name and labels.
+    pub meta: PodMeta,
+    /// Its uid; `None` for one from a file.
+    pub uid: Option<Arc<str>>,
+    /// It is being deleted: it keeps its policy, but no status counts it.
+    pub leaving: bool,
+}
+
+/// A kind that is held, and whose status is written.
+pub trait Reported: Kind {
+    /// The status that was read with it.
+    fn standing(&self) -> Option<Standing>;
+
+    /// Whether both ask for the same.
+    fn same_spec(&self, other: &Self) -> bool;
+}
+
+/// The key of what was seen.
+pub(super) fn key<T: Kind>(seen: &Seen<T>) -> ObjectKey {
+    match seen {
+        Ok(object) => ObjectKey::of(object.meta()),
+        Err(broken) => ObjectKey::of(&broken.metadata),
+    }
+}
+
+/// Puts in what was seen. Whether it differs in anything that a policy or condition depends on.
+pub(super) fn apply<T: Reported + Clone>(
+    objects: &mut BTreeMap<String, Held<T>>,
+    name: String,
+    seen: Seen<T>,
+) -> bool {
+    let old = objects.get(&name);
+    // Another object of the same name inherits nothing.
+    let old = old.filter(|old| old.meta.uid == meta(&seen).uid);
+    match seen {
+        Ok(object) => {
+            let same = old.is_some_and(|old| {
+                old.broken.is_none()
+                    && same_meta(&old.meta, object.meta())
+                    && old.good.as_ref().is_some_and(|old| old.same_spec(&object))
+            });
+            let held = Held {
+                meta: object.meta().clone(),
+                good: Some(object),
+                broken: None,
+            };
+            objects.insert(name, held);
+            !same
+        }
+        Err(invalid) => {
+            let same = old.is_some_and(|old| old.broken.as_ref() == Some(&invalid.error));
+            let held = Held {
+                good: old.and_then(|old| old.good.clone()),
+                meta: invalid.metadata,
+                broken: Some(invalid.error),
+            };
+            objects.insert(name, held);
+            !same
+        }
+    }
+}
+
+fn meta<T: Kind>(seen: &Seen<T>) -> &ObjectMeta {
+    match seen {
+        Ok(object) => object.meta(),
+        Err(broken) => &broken.metadata,
+    }
+}
+
+fn same_meta(a: &ObjectMeta, b: &ObjectMeta) -> bool {
+    (a.generation, &a.labels, &a.creation_timestamp)
+        == (b.generation, &b.labels, &b.creation_timestamp)
+}
+
+// === impl Reported ===
+
+impl Reported for InferencePool {
+    fn standing(&self) -> Option<Standing> {
+        let status = self.status.as_ref()?;
+        let counts = Counts::Pods(status.pods);
+        Some(Standing::read(
+            status.observed_generation,
+            &status.conditions,
+            counts,
+        ))
+    }
+
+    fn same_spec(&self, other: &Self) -> bool {
+        self.spec == other.spec
+    }
+}
+
+impl Reported for TrafficClass {
+    fn standing(&self) -> Option<Standing> {
+        let status = self.status.as_ref()?;
+        let counts = Counts::Pools(status.pools);
+        Some(Standing::read(
+            status.observed_generation,
+            &status.conditions,
+            counts,
+        ))
+    }
+
+    fn same_spec(&self, other: &Self) -> bool {
+        self.spec == other.spec
+    }
+}
+
+// === impl Pod ===
+
+impl Pod {
+    /// What the metadata of a pod says.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            meta: PodMeta::of(metadata),
+            uid: metadata.uid.as_deref().map(Arc::from),
+            leaving: metadata.deletion_timestamp.is_some(),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The operator from the outside: sidecars that connect, files that change, a real API server.
+
+// Helpers of tests are tests; clippy only knows those that are marked.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "it/channel.rs"]
+mod channel;
+#[path = "it/client.rs"]
+mod client;
