@@ -4,12 +4,6 @@ use std::time::Duration;
 
 /// Reads `([0-9]{1,5}(h|m|s|ms)){1,4}`, nothing else: no fractions, signs or spaces. `None` where
 /// the text isn't one.
-///
-/// ```
-/// # use std::time::Duration;
-/// assert_eq!(fairtide_api::parse_duration("1m30s"), Some(Duration::from_secs(90)));
-/// assert_eq!(fairtide_api::parse_duration("1.5s"), None);
-/// ```
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut millis = 0u64;

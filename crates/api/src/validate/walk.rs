@@ -19,6 +19,8 @@ pub(crate) fn spec(schema: &Value, spec: &Value) -> Vec<Violation> {
 #[derive(Default)]
 struct Walk {
     faults: Vec<Violation>,
+    /// How many of the faults are against bounds rather than rules.
+    out_of_bounds: usize,
 }
 
 /// Where the walk is, for messages.
@@ -32,6 +34,11 @@ enum Path<'a> {
 
 impl Walk {
     fn fault(&mut self, path: &Path<'_>, message: impl Into<String>) {
+        self.out_of_bounds += 1;
+        self.tell(path, message);
+    }
+
+    fn tell(&mut self, path: &Path<'_>, message: impl Into<String>) {
         self.faults.push(Violation {
             path: path.to_string(),
             message: message.into(),
@@ -39,7 +46,7 @@ impl Walk {
     }
 
     fn value(&mut self, schema: &Value, value: &Value, path: &Path<'_>) {
-        let before = self.faults.len();
+        let before = self.out_of_bounds;
         match (schema["type"].as_str().unwrap_or_default(), value) {
             ("object", Value::Object(members)) => self.object(schema, members, path),
             ("array", Value::Array(entries)) => self.array(schema, entries, path),
@@ -50,8 +57,8 @@ impl Walk {
             ("boolean", Value::Bool(_)) => {}
             (wanted, value) => self.fault(path, wrong_type(wanted, value)),
         }
-        // As in the API server, rules only look at what is sound otherwise.
-        if self.faults.len() == before {
+        // Rules only look at what is within its bounds, as in the API server.
+        if self.out_of_bounds == before {
             self.rules(schema, value, path);
         }
     }
@@ -119,9 +126,14 @@ impl Walk {
         if schema["enum"].is_array() {
             let allowed: Vec<&str> = entries(&schema["enum"]).filter_map(Value::as_str).collect();
             if !allowed.contains(&text) {
+                let hint = match suggestion(text, &allowed) {
+                    Some(close) if allowed.len() > 1 => format!("; did you mean {close:?}?"),
+                    _ => String::new(),
+                };
+                let found = shown(text);
                 self.fault(
                     path,
-                    format!("must be {}, but is {text:?}", one_of(&allowed)),
+                    format!("must be {}, but is {found}{hint}", one_of(&allowed)),
                 );
             }
         }
@@ -176,7 +188,7 @@ impl Walk {
             if let Some(law) = law
                 && !(law.holds)(value)
             {
-                self.fault(path, law.message);
+                self.tell(path, law.message);
             }
         }
     }
@@ -234,11 +246,19 @@ fn wrong_type(wanted: &str, value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => format!("{value}"),
         Value::Number(number) => format!("the number {number}"),
-        Value::String(text) => format!("the string {text:?}"),
+        Value::String(text) => format!("the string {}", shown(text)),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     };
     format!("must be {}, but is {found}{hint}", article(&wanted.into()))
+}
+
+/// A text of the user's in a message: its beginning, where it is long.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+    }
 }
 
 fn article(kind: &Value) -> &'static str {
@@ -278,6 +298,9 @@ pub(crate) fn unknown_field<'a>(name: &str, known: impl Iterator<Item = &'a str>
 
 /// The known word that a writer most likely meant.
 pub fn suggestion<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    if word.chars().count() > 64 {
+        return None;
+    }
     known
         .iter()
         .map(|candidate| (distance(word, candidate), *candidate))
@@ -286,18 +309,24 @@ pub fn suggestion<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits between two words, without regard to case.
+/// Edits between two words, without regard to case; swapping two neighbours is one edit.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+    let letters = |word: &str| word.to_lowercase().chars().collect::<Vec<char>>();
+    let (a, b) = (letters(a), letters(b));
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for (i, x) in a.iter().enumerate() {
+        let above = &rows[i];
+        let mut row = vec![i + 1];
         for (j, y) in b.iter().enumerate() {
-            let edit = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = edit.min(row[j] + 1).min(diagonal + 1);
+            let mut edits = (above[j] + usize::from(x != y))
+                .min(above[j + 1] + 1)
+                .min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                edits = edits.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(edits);
         }
+        rows.push(row);
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
