@@ -2,6 +2,7 @@
 //! outlive their test, ports, waiting. For development only; nothing that ships depends on it.
 
 mod apiserver;
+mod client;
 mod ports;
 mod process;
 mod programs;
@@ -10,9 +11,10 @@ mod temp_dir;
 mod wait;
 
 pub use apiserver::{ApiServer, BoundPod};
+pub use client::{Answer, http_get, http_post};
 pub use ports::free_port;
 pub use process::{Process, Spawn, binary};
 pub use programs::control_plane_programs;
 pub use scripted_engine::{Call, ScriptedEngine, Streaming};
 pub use temp_dir::TempDir;
-pub use wait::{eventually, http_get};
+pub use wait::eventually;

@@ -1,10 +1,5 @@
 //! Waiting for what another process does, without sleeping for a guessed time.
 
-use anyhow::Context;
-use bytes::Bytes;
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Empty};
-use hyper_util::rt::TokioIo;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -31,22 +26,4 @@ pub async fn eventually<T>(
         }
         tokio::time::sleep(EVERY).await;
     }
-}
-
-/// `GET http://{authority}{path}` over a connection of its own.
-pub async fn http_get(authority: &str, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
-    let stream = tokio::net::TcpStream::connect(authority)
-        .await
-        .with_context(|| format!("connect to {authority}"))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let connection = tokio::spawn(connection);
-    let request = Request::get(path)
-        .header(http::header::HOST, authority)
-        .body(Empty::<Bytes>::new())?;
-    let response = sender.send_request(request).await?;
-    let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
-    connection.abort();
-    Ok((status, body))
 }
