@@ -1,8 +1,10 @@
 //! Command lines.
 
 mod engine;
+mod load;
 
 use clap::{Parser, Subcommand, error::ErrorKind};
+use fairtide_telemetry::{LogFormat, logs};
 use std::{ffi::OsString, process::ExitCode};
 
 /// The exit code for a command line that can't be obeyed (`EX_USAGE`).
@@ -23,6 +25,8 @@ struct Arguments {
 enum Command {
     /// Serve a simulated vLLM.
     Engine(engine::Engine),
+    /// Offer load to engines or sidecars, and tell how it fared.
+    Load(load::Load),
 }
 
 /// Runs the program: parses, acts, and says how it went.
@@ -36,6 +40,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => return refuse(&in_one_line(&error)),
     };
+    if let Err(error) = logs::init("warn", LogFormat::Auto) {
+        return fail(&error.into());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -45,6 +52,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let done = match arguments.command {
         Command::Engine(engine) => runtime.block_on(engine.run()),
+        Command::Load(load) => runtime.block_on(load.run()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

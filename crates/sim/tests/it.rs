@@ -1,6 +1,10 @@
 //! The simulator from outside: its HTTP face by real sockets, and load against it.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 #[path = "it/engine.rs"]
 mod engine;
+#[path = "it/load.rs"]
+mod load;
 #[path = "it/support.rs"]
 mod support;

@@ -7,8 +7,7 @@ use crate::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
-use tokio::{net::TcpListener, signal::unix};
-use tokio_util::sync::CancellationToken;
+use tokio::net::TcpListener;
 
 #[derive(Args, Debug)]
 pub(super) struct Engine {
@@ -70,25 +69,9 @@ impl Engine {
             },
             model: self.served_model_name,
         };
-        engine::serve(listener, options, stop_on_signal()?).await?;
+        engine::serve(listener, options, fairtide_telemetry::termination()?).await?;
         Ok(())
     }
-}
-
-/// Cancelled by SIGTERM or SIGINT.
-pub(super) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
-    let mut terminate = unix::signal(unix::SignalKind::terminate())?;
-    let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        stopped.cancel();
-    });
-    Ok(stop)
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

@@ -39,18 +39,14 @@ pub fn slow() -> Profile {
 pub async fn start(profile: Profile, policy: SchedulingPolicy) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let stop = CancellationToken::new();
     let options = Options {
         profile,
         policy,
         model: "sim".to_owned(),
     };
-    tokio::spawn(serve(listener, options, stop.clone()));
-    Running {
-        address,
-        _stop: stop.clone().drop_guard(),
-        stop,
-    }
+    let engine = Running::at(address);
+    tokio::spawn(serve(listener, options, engine.stop.clone()));
+    engine
 }
 
 pub async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -86,6 +82,16 @@ impl Answer {
 }
 
 impl Running {
+    /// Something that serves there; `stop` tells it to go.
+    pub fn at(address: SocketAddr) -> Self {
+        let stop = CancellationToken::new();
+        Self {
+            address,
+            _stop: stop.clone().drop_guard(),
+            stop,
+        }
+    }
+
     /// Sends a request and leaves the answer to be read.
     pub async fn send(&self, path: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
