@@ -1,0 +1,224 @@
+//! The engine's answer on its way to the client.
+//!
+//! Each piece is handed on as it comes, unchanged and undelayed; a meter beside it reads along.
+//! The body owns the [`Exchange`]: when the client leaves, hyper drops the body, and with it the
+//! engine's connection, the seat and the tokens.
+
+use crate::{estimate::Learned, exchange::Exchange, respond::BoxError};
+use bytes::Bytes;
+use fairtide_engine::{PlainAnswer, StreamMeter, Usage};
+use fairtide_scheduler::{Outcome, Reason, Tokens};
+use http::{HeaderMap, header};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+/// An answer that is watched until its end.
+pub(crate) struct WatchedAnswer {
+    engine: Incoming,
+    /// `None` once the outcome has been told.
+    exchange: Option<Exchange>,
+    meter: Meter,
+    learned: Arc<Learned>,
+    /// Bytes of prompt text, where the prompt is text alone.
+    text_bytes: Option<u64>,
+    /// The engine broke off: told to the client after what came before has been sent.
+    broken: Option<hyper::Error>,
+}
+
+enum Meter {
+    Stream(StreamMeter),
+    Plain(PlainAnswer),
+    /// Neither events nor JSON, or compressed: nothing can be read along.
+    Blind,
+}
+
+// === impl WatchedAnswer ===
+
+impl WatchedAnswer {
+    pub(crate) fn new(
+        engine: Incoming,
+        headers: &HeaderMap,
+        exchange: Exchange,
+        learned: Arc<Learned>,
+        text_bytes: Option<u64>,
+    ) -> Self {
+        let mut answer = Self {
+            engine,
+            exchange: Some(exchange),
+            meter: Meter::for_answer(headers),
+            learned,
+            text_bytes,
+            broken: None,
+        };
+        if answer.engine.is_end_stream() {
+            answer.complete();
+        }
+        answer
+    }
+
+    /// Whether the answer is streamed as events.
+    pub(crate) fn is_event_stream(&self) -> bool {
+        matches!(self.meter, Meter::Stream(_))
+    }
+
+    fn read_along(&mut self, data: &Bytes) {
+        let Some(exchange) = &mut self.exchange else {
+            return;
+        };
+        match &mut self.meter {
+            Meter::Stream(meter) => {
+                let new_output = meter.push(data) > 0;
+                let tokens = stream_tokens(meter, &self.learned);
+                exchange.progress(tokens, new_output);
+                if meter.error().is_some() {
+                    exchange.decide(Outcome::EngineFailed, Reason::EngineStream);
+                }
+                // The generation is over, also where the engine forgets to close.
+                if meter.is_done() {
+                    self.complete();
+                }
+            }
+            Meter::Plain(answer) => answer.push(data),
+            Meter::Blind => {}
+        }
+    }
+
+    /// All of the answer is here. The seat is free before the client has the last byte, so that
+    /// its next request doesn't find it taken.
+    fn complete(&mut self) {
+        let Some(mut exchange) = self.exchange.take() else {
+            return;
+        };
+        let usage = match &mut self.meter {
+            Meter::Stream(meter) => {
+                meter.finish();
+                exchange.set_tokens(stream_tokens(meter, &self.learned));
+                if let Some(error) = meter.error() {
+                    tracing::warn!(
+                        request_id = %exchange.request_id(),
+                        error,
+                        "the engine reported an error inside its stream"
+                    );
+                    exchange.decide(Outcome::EngineFailed, Reason::EngineStream);
+                }
+                if meter.tokens_per_event().is_some() {
+                    let tokens = meter.usage().output.unwrap_or(0);
+                    self.learned.stream(meter.output_events(), tokens);
+                }
+                Some(meter.usage())
+            }
+            Meter::Plain(answer) => {
+                let usage = answer.usage();
+                if exchange.outcome().is_none() {
+                    exchange.set_tokens(tokens(usage.unwrap_or_default()));
+                }
+                usage
+            }
+            Meter::Blind => None,
+        };
+        if let (Some(bytes), Some(tokens)) = (self.text_bytes, usage.and_then(|u| u.prompt)) {
+            self.learned.prompt(bytes, tokens);
+        }
+        // Keeps what was decided before: an engine's own error status.
+        let reason = exchange.reason();
+        exchange.decide(Outcome::Completed, reason);
+    }
+
+    fn break_off(&mut self, error: hyper::Error) {
+        if let Some(mut exchange) = self.exchange.take() {
+            tracing::warn!(
+                request_id = %exchange.request_id(),
+                %error,
+                "the engine broke off its answer"
+            );
+            exchange.decide(Outcome::EngineFailed, Reason::EngineStream);
+        }
+        self.broken = Some(error);
+    }
+}
+
+impl Body for WatchedAnswer {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        if let Some(error) = this.broken.take() {
+            return Poll::Ready(Some(Err(error.into())));
+        }
+        match ready!(Pin::new(&mut this.engine).poll_frame(cx)) {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    this.read_along(data);
+                }
+                if this.engine.is_end_stream() {
+                    this.complete();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                // The client must see a broken stream, not a short one; but an error makes hyper
+                // drop what it hasn't written yet. One round later that has been flushed.
+                this.break_off(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => {
+                this.complete();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.broken.is_none() && self.engine.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.engine.size_hint()
+    }
+}
+
+// === impl Meter ===
+
+impl Meter {
+    fn for_answer(headers: &HeaderMap) -> Self {
+        if headers.contains_key(header::CONTENT_ENCODING) {
+            return Meter::Blind;
+        }
+        let kind = headers.get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if kind.eq_ignore_ascii_case("text/event-stream") {
+            Meter::Stream(StreamMeter::default())
+        } else if kind.eq_ignore_ascii_case("application/json") {
+            Meter::Plain(PlainAnswer::default())
+        } else {
+            Meter::Blind
+        }
+    }
+}
+
+fn stream_tokens(meter: &StreamMeter, learned: &Learned) -> Tokens {
+    let usage = meter.usage();
+    Tokens {
+        output: Some(meter.output_tokens(learned.tokens_per_event())),
+        ..tokens(usage)
+    }
+}
+
+fn tokens(usage: Usage) -> Tokens {
+    Tokens {
+        prompt: usage.prompt,
+        cached: usage.cached,
+        output: usage.output,
+    }
+}
