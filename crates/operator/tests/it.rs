@@ -7,3 +7,7 @@
 mod channel;
 #[path = "it/client.rs"]
 mod client;
+#[path = "it/cluster.rs"]
+mod cluster;
+#[path = "it/files.rs"]
+mod files;

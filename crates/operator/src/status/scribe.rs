@@ -12,6 +12,7 @@ use super::{
     writer::{WriteError, Writer},
 };
 use crate::{fleet::Fleet, lease::Claim, metrics::Metrics, world::World};
+use fairtide_api::conditions::{PROGRAMMED, reason};
 use fairtide_resolve::{ObjectKey, Warning};
 use futures::StreamExt;
 use k8s_openapi::jiff::Timestamp;
@@ -21,7 +22,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 /// At least this between two rounds of writes.
@@ -29,6 +33,10 @@ pub const COALESCE: Duration = Duration::from_millis(200);
 
 /// After a failed write.
 const RETRY: Duration = Duration::from_secs(2);
+
+/// After a start or a failover, sidecars get this long to come back before a status says that they
+/// are gone.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Writes under way at a time.
 const CONCURRENCY: usize = 8;
@@ -61,12 +69,25 @@ struct Written {
     told: BTreeSet<Warning>,
 }
 
+/// What became of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// All is written.
+    Done,
+    /// Something waits for sidecars to come back.
+    Held,
+    /// Something is to be tried again.
+    Failed,
+}
+
 // === impl Scribe ===
 
 impl Scribe {
     /// Writes until `stop`.
     pub async fn run(mut self) {
         let mut written = Written::default();
+        let mut grace_ends = Instant::now() + GRACE;
+        let mut again = None;
         loop {
             let held = self.claim.borrow_and_update().is_held();
             tokio::select! {
@@ -77,32 +98,32 @@ impl Scribe {
                     }
                     // Another may have written meanwhile: the watch says what is there.
                     written = Written::default();
+                    grace_ends = Instant::now() + GRACE;
                     self.wake.notify_one();
                     continue;
                 }
                 () = self.wake.notified(), if held => {}
+                () = at(again), if held => {}
             }
             tokio::select! {
                 () = self.stop.cancelled() => return,
                 () = tokio::time::sleep(COALESCE) => {}
             }
-            if !self.round(&mut written).await {
-                let (wake, stop) = (self.wake.clone(), self.stop.clone());
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        () = tokio::time::sleep(RETRY) => wake.notify_one(),
-                    }
-                });
-            }
+            let grace = Instant::now() < grace_ends;
+            again = match self.round(&mut written, grace).await {
+                Round::Done => None,
+                Round::Held => Some(grace_ends),
+                Round::Failed => Some(Instant::now() + RETRY),
+            };
         }
     }
 
-    /// Writes what differs. Whether all of it was written.
-    async fn round(&self, written: &mut Written) -> bool {
+    /// Writes what differs.
+    async fn round(&self, written: &mut Written, grace: bool) -> Round {
         let (assessments, warnings) = self.assess();
         written.keep(&assessments, &warnings);
         let now = Timestamp::now();
+        let mut round = Round::Done;
         let mut due = Vec::new();
         let mut notices = Vec::new();
         for mut assessment in assessments {
@@ -132,6 +153,10 @@ impl Scribe {
                 written.note(&assessment, None, new);
                 continue;
             }
+            if grace && old.as_ref().is_some_and(|old| only_lost_touch(old, &new)) {
+                round = Round::Held;
+                continue;
+            }
             assessment.old = old;
             due.push((assessment, new));
         }
@@ -143,7 +168,6 @@ impl Scribe {
             (assessment, new, result)
         });
         let mut writes = futures::stream::iter(writes).buffer_unordered(CONCURRENCY);
-        let mut all = true;
         while let Some((assessment, new, result)) = writes.next().await {
             match result {
                 Ok(version) => {
@@ -156,12 +180,12 @@ impl Scribe {
                 Err(error) => {
                     self.metrics.status_errors.inc();
                     tracing::warn!(kind = assessment.kind, object = %assessment.key, %error, "status not written; tried again");
-                    all = false;
+                    round = Round::Failed;
                 }
             }
         }
         self.tell(notices).await;
-        all
+        round
     }
 
     async fn tell(&self, notices: Vec<Notice>) {
@@ -224,6 +248,26 @@ impl Written {
         let warnings: BTreeSet<&Warning> = warnings.iter().collect();
         self.told.retain(|warning| warnings.contains(warning));
     }
+}
+
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the only news is that sidecars aren't connected (yet).
+fn only_lost_touch(old: &Standing, new: &Standing) -> bool {
+    let programmed = |standing: &Standing| standing.condition(PROGRAMMED).cloned();
+    let (Some(before), Some(after)) = (programmed(old), programmed(new)) else {
+        return false;
+    };
+    old.observed_generation == new.observed_generation
+        && before.status == "True"
+        && (after.status == "Unknown"
+            || after.reason == reason::PENDING
+            || after.reason == reason::PARTIALLY_PROGRAMMED)
 }
 
 /// Resource versions of one kind are ordered numbers; where they aren't, what was read counts.

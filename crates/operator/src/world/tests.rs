@@ -84,7 +84,9 @@ fn settle(world: &mut World) -> Vec<String> {
 #[test]
 fn nothing_is_worked_out_before_every_kind_was_listed() {
     let mut world = World::default();
-    world.apply(Change::Pools(Delta::Replace(vec![Ok(pool("p", "vllm", 1))])));
+    world.apply(Change::Pools(Delta::Replace(vec![Ok(pool(
+        "p", "vllm", 1,
+    ))])));
     world.apply(Change::Pods(Delta::Replace(vec![pod("chat", "a", "vllm")])));
     assert_eq!(world.settle(Instant::now()), Settled::default());
     assert!(world.namespace("chat").unwrap().resolved().is_none());
@@ -168,7 +170,9 @@ fn a_list_replaces_what_was_missed_while_the_watch_was_broken() {
     apply_pod(&mut world, pod("chat", "b", "vllm"));
     settle(&mut world);
     let before = versions(&world, "chat")["a"].clone();
-    world.apply(Change::Pools(Delta::Replace(vec![Ok(pool("p", "vllm", 1))])));
+    world.apply(Change::Pools(Delta::Replace(vec![Ok(pool(
+        "p", "vllm", 1,
+    ))])));
     world.apply(Change::Classes(Delta::Replace(vec![Ok(class(
         "chat", "c", "p", 2,
     ))])));
@@ -197,7 +201,10 @@ fn an_object_that_cant_be_read_stays_in_force_as_it_was() {
     apply_pod(&mut world, pod("chat", "a", "vllm"));
     settle(&mut world);
     let before = versions(&world, "chat");
-    world.apply(Change::Pools(Delta::Apply(Err(broken("p", "unknown mode")))));
+    world.apply(Change::Pools(Delta::Apply(Err(broken(
+        "p",
+        "unknown mode",
+    )))));
     settle(&mut world);
     assert_eq!(versions(&world, "chat"), before);
     let held = &world.namespace("chat").unwrap().pools["p"];

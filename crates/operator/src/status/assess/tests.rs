@@ -119,14 +119,21 @@ fn both(status: &'static str, reason: &'static str) -> Vec<Option<(&'static str,
 
 #[test]
 fn without_pods_or_sidecars_it_cant_be_told() {
-    let no_pods = MANIFESTS.split("---").take(2).collect::<Vec<_>>().join("---");
+    let no_pods = MANIFESTS
+        .split("---")
+        .take(2)
+        .collect::<Vec<_>>()
+        .join("---");
     let scene = Scene::of(&no_pods);
     assert_eq!(scene.condition(PROGRAMMED), both("Unknown", "NoEndpoints"));
     assert_eq!(scene.condition(READY), both("Unknown", "NoEndpoints"));
     assert_eq!(scene.pods(), PoolPods::default());
 
     let no_sidecar = Scene::of(MANIFESTS);
-    assert_eq!(no_sidecar.condition(PROGRAMMED), both("Unknown", "NoEndpoints"));
+    assert_eq!(
+        no_sidecar.condition(PROGRAMMED),
+        both("Unknown", "NoEndpoints")
+    );
     assert!(no_sidecar.message(PROGRAMMED).contains("3 pods"));
     assert_eq!(no_sidecar.condition(RECONCILING), [None, None]);
     assert_eq!(no_sidecar.pods().matched, 3);
@@ -134,9 +141,10 @@ fn without_pods_or_sidecars_it_cant_be_told() {
 
 #[test]
 fn all_connected_sidecars_in_sync_is_programmed() {
-    let scene = Scene::of(MANIFESTS)
-        .pod("a", Some("present"), None)
-        .pod("b", Some("present"), None);
+    let scene =
+        Scene::of(MANIFESTS)
+            .pod("a", Some("present"), None)
+            .pod("b", Some("present"), None);
     assert_eq!(scene.condition(PROGRAMMED), both("True", "Programmed"));
     assert_eq!(scene.condition(READY), both("True", "Programmed"));
     assert_eq!(scene.condition(RECONCILING), [None, None]);
@@ -151,7 +159,10 @@ fn sidecars_that_lag_are_named() {
         .pod("a", Some("present"), None)
         .pod("b", Some("older"), None)
         .pod("c", None, None);
-    assert_eq!(scene.condition(READY)[0], Some(("False", "PartiallyProgrammed")));
+    assert_eq!(
+        scene.condition(READY)[0],
+        Some(("False", "PartiallyProgrammed"))
+    );
     assert_eq!(scene.condition(RECONCILING), both("True", "NewGeneration"));
     assert!(scene.message(PROGRAMMED).ends_with("2 pods: b, c"));
 
@@ -170,7 +181,10 @@ fn a_refusal_is_shown_with_its_reason_and_stalls() {
     assert_eq!(scene.condition(STALLED), both("True", "Rejected"));
     assert_eq!(scene.condition(RECONCILING), [None, None]);
     let message = scene.message(PROGRAMMED);
-    assert!(message.contains("b: weight is odd") && message.contains("c: no"), "{message}");
+    assert!(
+        message.contains("b: weight is odd") && message.contains("c: no"),
+        "{message}"
+    );
     assert!(message.len() < 500, "{message}");
 }
 
@@ -184,9 +198,10 @@ fn an_old_refusal_says_nothing_about_the_present_policy() {
 
 #[test]
 fn pods_that_leave_are_not_counted() {
-    let mut scene = Scene::of(MANIFESTS)
-        .pod("a", Some("present"), None)
-        .pod("b", Some("older"), None);
+    let mut scene =
+        Scene::of(MANIFESTS)
+            .pod("a", Some("present"), None)
+            .pod("b", Some("older"), None);
     let mut leaving = scene.world.namespace("chat").unwrap().pods["b"].clone();
     leaving.leaving = true;
     scene.world.apply(Change::Pods(Delta::Apply(leaving)));
@@ -197,12 +212,21 @@ fn pods_that_leave_are_not_counted() {
 
 #[test]
 fn a_class_that_names_no_pool_is_not_ready_and_stalls() {
-    let scene = Scene::of(&MANIFESTS.replace("name: llama}]", "name: lama}]"))
-        .pod("a", Some("present"), None);
+    let scene = Scene::of(&MANIFESTS.replace("name: llama}]", "name: lama}]")).pod(
+        "a",
+        Some("present"),
+        None,
+    );
     assert_eq!(scene.condition(READY)[0], Some(("True", "Programmed")));
-    assert_eq!(scene.condition(READY)[1], Some(("False", "RefsNotResolved")));
+    assert_eq!(
+        scene.condition(READY)[1],
+        Some(("False", "RefsNotResolved"))
+    );
     assert_eq!(scene.condition(STALLED)[1], Some(("True", "PoolNotFound")));
-    assert_eq!(scene.condition(PROGRAMMED)[1], Some(("Unknown", "NoEndpoints")));
+    assert_eq!(
+        scene.condition(PROGRAMMED)[1],
+        Some(("Unknown", "NoEndpoints"))
+    );
 }
 
 #[test]
@@ -215,17 +239,24 @@ fn bypass_shows_in_ready() {
 #[test]
 fn an_object_that_cant_be_read_says_so_under_its_new_generation() {
     let mut scene = Scene::of(MANIFESTS).pod("a", Some("present"), None);
-    let mut metadata = scene.world.namespace("chat").unwrap().pools["llama"].meta.clone();
+    let mut metadata = scene.world.namespace("chat").unwrap().pools["llama"]
+        .meta
+        .clone();
     metadata.generation = Some(9);
     let broken = kube::core::error_boundary::InvalidObject {
         error: "unknown variant `Observe`".to_owned(),
         metadata,
     };
-    scene.world.apply(Change::Pools(Delta::Apply(Err(Box::new(broken)))));
+    scene
+        .world
+        .apply(Change::Pools(Delta::Apply(Err(Box::new(broken)))));
     scene.world.settle(Instant::now());
     assert_eq!(scene.condition(ACCEPTED)[0], Some(("False", "Invalid")));
     assert_eq!(scene.condition(READY)[0], Some(("False", "NotAccepted")));
-    assert_eq!(scene.condition(PROGRAMMED)[0], Some(("False", "NotAccepted")));
+    assert_eq!(
+        scene.condition(PROGRAMMED)[0],
+        Some(("False", "NotAccepted"))
+    );
     assert_eq!(scene.assess()[0].generation, 9);
     assert!(scene.message(ACCEPTED).contains("Observe"));
 }
