@@ -81,14 +81,15 @@ impl Finding {
 
 /// A few names, quoted, and how many more there are: messages stay readable, whatever there is.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let names: Vec<_> = names.into_iter().collect();
-    let shown: Vec<_> = names
-        .iter()
-        .take(5)
-        .map(|name| format!("{name:?}"))
-        .collect();
-    match names.len().saturating_sub(shown.len()) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+    few(names.into_iter().map(|name| format!("{name:?}")).collect())
+}
+
+/// The first of some words, and how many more there are.
+pub(crate) fn few(mut words: Vec<String>) -> String {
+    let more = words.len().saturating_sub(5);
+    words.truncate(5);
+    match more {
+        0 => words.join(", "),
+        more => format!("{} and {more} more", words.join(", ")),
     }
 }

@@ -1,7 +1,10 @@
 //! The classes: which pools they serve, and what they are told.
 
 use super::{Checked, ResolvedClass, conflicts::Conflict, pools::Outcome};
-use crate::{Finding, Status, finding::listed};
+use crate::{
+    Finding, Status,
+    finding::{few, listed},
+};
 use fairtide_api::{
     InferencePool, TrafficClass,
     conditions::{ACCEPTED, CONFLICTED, RESOLVED_REFS, reason},
@@ -124,14 +127,14 @@ fn denied(
                 .min_share
                 .filter(|asked| *asked > 0)?;
             (share.denied_beside.is_none())
-                .then(|| format!("{} ({asked} %)", classes[*class].key.name))
+                .then(|| format!("{:?} ({asked} %)", classes[*class].key.name))
         })
         .collect();
     let pool = &outcome.pool.key.name;
     let left = 90 - promised;
     Some(format!(
         "minShare {asked} counts as 0 on pool {pool:?}: older classes are promised {promised} % there, {}, and all together may be promised 90 %. Lower minShare here to {left} or less, or lower theirs",
-        listed(older.iter().map(String::as_str)),
+        few(older),
     ))
 }
 
