@@ -7,6 +7,7 @@
 //! The channel is unbounded because its senders include `Drop`, which can't wait. What stands in
 //! it is bounded by the connections: each has one arrival, one end and batched progress.
 
+use fairtide_policy::Mode;
 use fairtide_scheduler::{
     Decision, EngineFacts, Outcome, Reason, Refusal, Request, RequestId, Scheduler, Settings,
     Snapshot, Tokens,
@@ -30,6 +31,12 @@ const EVENTS_PER_ROUND: usize = 256;
 
 /// The shortest sleep: whatever the scheduler says, this task never spins.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(500);
+
+/// What is said to requests under `Bypass`.
+const PASS: Verdict = Verdict::Start {
+    queued: Duration::ZERO,
+    reason: Reason::PassThrough,
+};
 
 /// The way to the scheduler. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -70,19 +77,32 @@ pub(crate) enum Binding {
 /// The task's own state.
 struct Task {
     scheduler: Scheduler,
+    binding: Binding,
     origin: Instant,
     /// Those who wait for a decision.
     waiting: HashMap<RequestId, oneshot::Sender<Verdict>>,
+}
+
+// === impl Binding ===
+
+impl From<Mode> for Binding {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Enforce => Binding::Enforced,
+            Mode::Bypass => Binding::Bypassed,
+        }
+    }
 }
 
 // === impl Admission ===
 
 impl Admission {
     /// Starts the task. It ends when the last handle is dropped.
-    pub(crate) fn spawn(settings: Settings) -> (Self, JoinHandle<()>) {
+    pub(crate) fn spawn(settings: Settings, binding: Binding) -> (Self, JoinHandle<()>) {
         let (events, receiver) = mpsc::unbounded_channel();
         let task = Task {
             scheduler: Scheduler::new(settings, Duration::ZERO),
+            binding,
             origin: Instant::now(),
             waiting: HashMap::new(),
         };
@@ -203,6 +223,7 @@ impl Task {
             }
             Event::Apply(settings, binding, done) => {
                 self.scheduler.apply(*settings, now);
+                self.binding = binding;
                 if binding == Binding::Bypassed {
                     self.let_all_go(now);
                 }
@@ -218,6 +239,11 @@ impl Task {
 
     fn arrive(&mut self, request: Request, reply: oneshot::Sender<Verdict>, now: Duration) {
         let id = request.id;
+        // Its body was still being read when the policy changed.
+        if self.binding == Binding::Bypassed {
+            let _ = reply.send(PASS);
+            return;
+        }
         match self.scheduler.enqueue(request, now) {
             Ok(()) => {
                 self.waiting.insert(id, reply);
@@ -250,10 +276,7 @@ impl Task {
         for (id, reply) in self.waiting.drain() {
             self.scheduler
                 .end(id, Outcome::CancelledQueued, Tokens::default(), now);
-            let _ = reply.send(Verdict::Start {
-                queued: Duration::ZERO,
-                reason: Reason::PassThrough,
-            });
+            let _ = reply.send(PASS);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use bytes::{Bytes, BytesMut};
 use fairtide_scheduler::{Outcome, Reason, Refusal};
+use http::{HeaderMap, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -157,9 +158,10 @@ impl Drop for Hold {
     }
 }
 
-/// Takes in what a client still sends of a refused body, beside its answer, within bounds.
-pub(crate) fn linger(mut body: Incoming) {
-    if body.is_end_stream() {
+/// Takes in what a client still sends of a refused body, beside its answer, within bounds. One that
+/// expects to be told before it sends is told by the answer itself.
+pub(crate) fn linger(mut body: Incoming, headers: &HeaderMap) {
+    if body.is_end_stream() || headers.contains_key(header::EXPECT) {
         return;
     }
     tokio::spawn(async move {

@@ -42,6 +42,8 @@ pub(crate) struct Exchange {
     arrived: Instant,
     phase: Phase,
     queued: Duration,
+    /// Set while it waits.
+    queued_at: Option<Instant>,
     /// By which rule it was started.
     started_by: Option<Reason>,
     decided: Option<(Outcome, Reason)>,
@@ -88,6 +90,7 @@ impl Exchange {
             arrived: now,
             phase: Phase::Arriving,
             queued: Duration::ZERO,
+            queued_at: None,
             started_by: None,
             decided: None,
             arrival_counted: false,
@@ -152,11 +155,13 @@ impl Exchange {
             body_bytes,
         };
         self.enter(Phase::Queued);
+        self.queued_at = Some(Instant::now());
         let verdict = self.observers.admission.admit(request).await;
         let queued = match verdict {
             Verdict::Start { queued, .. } | Verdict::Refuse { queued, .. } => queued,
         };
         self.queued = queued;
+        self.queued_at = None;
         let waits = &self.observers.metrics.queue_seconds;
         waits
             .get_or_create(&ClassLabel::new(&self.class))
@@ -266,6 +271,9 @@ impl Drop for Exchange {
             Phase::Arriving | Phase::Queued => (Outcome::CancelledQueued, Reason::ClientLeft),
             Phase::Running => (Outcome::CancelledRunning, Reason::ClientLeft),
         });
+        if let Some(since) = self.queued_at {
+            self.queued = since.elapsed();
+        }
         self.leave_phase();
         self.observers.admission.end(self.id, outcome, self.tokens);
         self.observe_stream();

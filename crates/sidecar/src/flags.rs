@@ -1,8 +1,8 @@
 //! Command line and environment. Each flag also reads a variable of its name.
 
 use crate::{
-    run::{Config, PolicySource},
-    source::channel::ChannelConfig,
+    run::Config,
+    source::{PolicySource, channel::ChannelConfig},
 };
 use clap::{Parser, error::ErrorKind};
 use fairtide_resolve::ObjectKey;

@@ -1,12 +1,12 @@
 //! The policy in force: swapped as a whole, read without a lock by each request.
 
 use crate::{
-    admission::{Admission, Binding},
+    admission::Admission,
     classify::Classifier,
     metrics::{Metrics, PolicyLabels},
 };
 use arc_swap::{ArcSwap, Guard};
-use fairtide_policy::{Mode, Policy, PolicyError};
+use fairtide_policy::{Policy, PolicyError};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::{sync::Notify, time::Instant};
@@ -120,11 +120,7 @@ impl PolicySeat {
                 return Err(error);
             }
         };
-        let binding = match policy.mode {
-            Mode::Enforce => Binding::Enforced,
-            Mode::Bypass => Binding::Bypassed,
-        };
-        self.admission.apply(settings, binding).await;
+        self.admission.apply(settings, policy.mode.into()).await;
         self.current
             .store(Arc::new(InForce::new(policy, version.clone(), source)));
         self.metrics.policies_applied.inc();

@@ -30,6 +30,9 @@ mod stream;
 mod tenant;
 
 pub use flags::{Asked, Flags, UsageError};
-pub use run::{Config, PolicySource, RunError, Sidecar, StartError};
-pub use source::channel::ChannelConfig;
-pub use source::manifests::{Faults, ManifestsError};
+pub use run::{Config, RunError, Sidecar, StartError};
+pub use source::{
+    PolicySource,
+    channel::ChannelConfig,
+    manifests::{Faults, ManifestsError},
+};

@@ -92,7 +92,7 @@ impl RequestPath {
         );
 
         if self.draining.is_cancelled() {
-            body::linger(body);
+            body::linger(body, &parts.headers);
             return respond::refuse(&mut exchange, draining(), version, None);
         }
         if bypass {
@@ -126,7 +126,7 @@ impl RequestPath {
         let held = match self.bodies.read(body).await {
             Ok(held) => held,
             Err(BodyError::Refused(refusal, rest)) => {
-                body::linger(rest);
+                body::linger(rest, &parts.headers);
                 let hint = format!(
                     "at most {} bytes (--max-body-bytes) are taken",
                     self.bodies.max_body

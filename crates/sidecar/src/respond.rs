@@ -172,11 +172,9 @@ fn message(class: &str, refusal: &Refusal, retry: Option<Duration>, hint: Option
             "it is larger than a full rate limit (bucket.burst); lower max_tokens or shorten the prompt"
         }
         Reason::ContextWindow => {
-            "prompt and max_tokens are larger than the model's context window; lower max_tokens or shorten the prompt"
+            "its prompt is far larger than the model's context window; shorten it"
         }
-        Reason::KvCache => {
-            "prompt and max_tokens are larger than the engine's KV cache; lower max_tokens or shorten the prompt"
-        }
+        Reason::KvCache => "its prompt is far larger than the engine's KV cache; shorten it",
         Reason::BodyLimit => "the request's body is too large",
         Reason::PodMemory => "this pod's memory for waiting requests is used up; send it later",
         Reason::Drain => "this pod is going away; send it again, another pod will take it",
@@ -184,12 +182,7 @@ fn message(class: &str, refusal: &Refusal, retry: Option<Duration>, hint: Option
             "the engine behind this pod can't be reached, or isn't ready yet; send it later"
         }
         Reason::EngineStream => "the engine broke off before it answered",
-        _ => match refusal.outcome {
-            Outcome::BadRequest => "the request can't be served as it is",
-            Outcome::ClassPaused => "the class is paused; send it later",
-            Outcome::Shed => "the pod is overloaded and takes no new batch work; send it later",
-            _ => "the request was refused",
-        },
+        _ => "the request can't be served as it is",
     };
     let mut text = format!("class {class}: {what}");
     if let Some(hint) = hint {

@@ -9,23 +9,18 @@ use crate::{
     admin,
     admission::Admission,
     body::BodyLimits,
-    bootstrap, engine_watch,
+    engine_watch,
     exchange::Observers,
     forward::Upstream,
     in_force::{PolicySeat, Source},
     metrics::Metrics,
     path::RequestPath,
-    source::{
-        channel::{Channel, ChannelConfig},
-        kept::KeptPolicy,
-        manifests::{Folder, ManifestsError},
-    },
+    source::{First, Follow, PolicySource, channel::Channel, manifests::ManifestsError},
 };
-use fairtide_policy::{Policy, PolicyError};
-use fairtide_resolve::ObjectKey;
+use fairtide_policy::PolicyError;
 use fairtide_telemetry::{Health, admin as admin_server, metrics};
 use http::uri::Authority;
-use std::{future::Future, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, task::JoinSet, time::Instant};
 use tokio_util::{
     sync::CancellationToken,
@@ -59,20 +54,6 @@ pub struct Config {
     pub max_body_bytes: u64,
     /// How long requests may take to end once the pod is going away.
     pub drain: Duration,
-}
-
-/// Where policies come from.
-#[derive(Clone, Debug)]
-pub enum PolicySource {
-    /// From files.
-    Manifests {
-        /// The folder.
-        folder: PathBuf,
-        /// The pool to obey.
-        pool: ObjectKey,
-    },
-    /// From the operator.
-    Channel(ChannelConfig),
 }
 
 /// Why a sidecar doesn't start.
@@ -146,7 +127,7 @@ impl Sidecar {
             .collect();
         let admin_address = address(&admin_listener, config.admin);
 
-        let (admission, admission_task) = Admission::spawn(settings);
+        let (admission, admission_task) = Admission::spawn(settings, first.policy.mode.into());
         let seat = PolicySeat::new(
             first.policy,
             first.version,
@@ -279,73 +260,6 @@ impl Sidecar {
             tracing::debug!("connections are cut off");
         }
         tracing::info!("gone");
-    }
-}
-
-/// The policy to begin with, and where the next ones come from.
-struct First {
-    policy: Policy,
-    version: String,
-    source: Source,
-    follow: Follow,
-}
-
-enum Follow {
-    Folder(Folder),
-    Channel(ChannelConfig, Option<KeptPolicy>),
-}
-
-// === impl First ===
-
-impl First {
-    fn find(source: PolicySource) -> Result<Self, StartError> {
-        match source {
-            PolicySource::Manifests { folder, pool } => Self::in_folder(folder, pool),
-            PolicySource::Channel(config) => Ok(Self::kept(config)),
-        }
-    }
-
-    fn in_folder(path: PathBuf, pool: ObjectKey) -> Result<Self, StartError> {
-        let mut folder = Folder::new(path, pool);
-        let (policy, findings) = folder.read()?;
-        findings.log();
-        Ok(Self {
-            version: policy.version(),
-            policy,
-            source: Source::Manifests,
-            follow: Follow::Folder(folder),
-        })
-    }
-
-    /// What was kept of the operator's last policy; else the bootstrap's.
-    fn kept(config: ChannelConfig) -> Self {
-        let folder = config.state.as_deref().map(KeptPolicy::new);
-        let loaded = folder.as_ref().map_or(Ok(None), KeptPolicy::load);
-        let kept = loaded.unwrap_or_else(|error| {
-            tracing::error!(%error, "the kept policy can't be read");
-            None
-        });
-        let obeyable = kept.filter(|kept| {
-            let checked = kept.policy.settings();
-            if let Err(error) = &checked {
-                tracing::error!(%error, "the kept policy can't be obeyed");
-            }
-            checked.is_ok()
-        });
-        let (policy, version, source) = match obeyable {
-            Some(kept) => (kept.policy, kept.version, Source::Kept),
-            None => {
-                let policy = bootstrap::policy(&config.pod.namespace, &config.pod.name);
-                let version = policy.version();
-                (policy, version, Source::Bootstrap)
-            }
-        };
-        Self {
-            policy,
-            version,
-            source,
-            follow: Follow::Channel(config, folder),
-        }
     }
 }
 

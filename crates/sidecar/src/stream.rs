@@ -18,8 +18,8 @@ use std::{
 };
 
 /// An answer that is watched until its end.
-pub(crate) struct WatchedAnswer {
-    engine: Incoming,
+pub(crate) struct WatchedAnswer<B: Body = Incoming> {
+    engine: B,
     /// `None` once the outcome has been told.
     exchange: Option<Exchange>,
     meter: Meter,
@@ -27,7 +27,7 @@ pub(crate) struct WatchedAnswer {
     /// Bytes of prompt text, where the prompt is text alone.
     text_bytes: Option<u64>,
     /// The engine broke off: told to the client after what came before has been sent.
-    broken: Option<hyper::Error>,
+    broken: Option<BoxError>,
 }
 
 enum Meter {
@@ -39,9 +39,13 @@ enum Meter {
 
 // === impl WatchedAnswer ===
 
-impl WatchedAnswer {
+impl<B> WatchedAnswer<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
     pub(crate) fn new(
-        engine: Incoming,
+        engine: B,
         headers: &HeaderMap,
         exchange: Exchange,
         learned: Arc<Learned>,
@@ -129,7 +133,7 @@ impl WatchedAnswer {
         exchange.decide(Outcome::Completed, reason);
     }
 
-    fn break_off(&mut self, error: hyper::Error) {
+    fn break_off(&mut self, error: BoxError) {
         if let Some(mut exchange) = self.exchange.take() {
             tracing::warn!(
                 request_id = %exchange.request_id(),
@@ -142,7 +146,11 @@ impl WatchedAnswer {
     }
 }
 
-impl Body for WatchedAnswer {
+impl<B> Body for WatchedAnswer<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
     type Data = Bytes;
     type Error = BoxError;
 
@@ -152,7 +160,7 @@ impl Body for WatchedAnswer {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         if let Some(error) = this.broken.take() {
-            return Poll::Ready(Some(Err(error.into())));
+            return Poll::Ready(Some(Err(error)));
         }
         match ready!(Pin::new(&mut this.engine).poll_frame(cx)) {
             Some(Ok(frame)) => {
@@ -167,7 +175,7 @@ impl Body for WatchedAnswer {
             Some(Err(error)) => {
                 // The client must see a broken stream, not a short one; but an error makes hyper
                 // drop what it hasn't written yet. One round later that has been flushed.
-                this.break_off(error);
+                this.break_off(error.into());
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -220,5 +228,70 @@ fn tokens(usage: Usage) -> Tokens {
         prompt: usage.prompt,
         cached: usage.cached,
         output: usage.output,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        admission::{Admission, Binding},
+        bootstrap,
+        exchange::Observers,
+        metrics::Metrics,
+        tenant::Tenant,
+    };
+    use fairtide_policy::Tenancy;
+    use fairtide_telemetry::metrics::registry;
+    use http::{Request, Response};
+    use http_body_util::StreamBody;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use parking_lot::Mutex;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_util::task::TaskTracker;
+
+    fn exchange() -> Exchange {
+        let settings = bootstrap::policy("ns", "pool")
+            .settings()
+            .expect("a policy");
+        let (admission, _task) = Admission::spawn(settings, Binding::Enforced);
+        let observers = Observers {
+            admission,
+            metrics: Metrics::register(&mut registry("test", "1")),
+            decisions: Arc::default(),
+        };
+        let tenant = Tenant::find(&HeaderMap::new(), false, &Tenancy::default());
+        let alive = TaskTracker::new().token();
+        Exchange::new(observers, "id".into(), "class".into(), &tenant, alive)
+    }
+
+    /// The last piece and the error come together, as they may between two threads.
+    #[tokio::test]
+    async fn what_came_before_an_error_is_written_out() {
+        let frames: [Result<Frame<Bytes>, BoxError>; 2] = [
+            Ok(Frame::data(Bytes::from_static(b"last words"))),
+            Err("broken".into()),
+        ];
+        let engine = StreamBody::new(tokio_stream::iter(frames));
+        let headers = HeaderMap::new();
+        let answer = WatchedAnswer::new(engine, &headers, exchange(), Arc::default(), None);
+        let (mut client, server) = tokio::io::duplex(4096);
+        let answer = Mutex::new(Some(answer));
+        let service = service_fn(move |_: Request<Incoming>| {
+            let answer = answer.lock().take().expect("one request");
+            async move { Ok::<_, std::convert::Infallible>(Response::new(answer)) }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(server), service);
+        tokio::spawn(connection);
+        client
+            .write_all(b"POST / HTTP/1.1\r\nhost: a\r\n\r\n")
+            .await
+            .expect("room");
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.expect("text");
+        assert!(text.contains("last words"), "{text}");
+        assert!(!text.contains("\r\n0\r\n"), "no clean end: {text}");
     }
 }

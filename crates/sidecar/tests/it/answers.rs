@@ -159,6 +159,23 @@ async fn the_seat_is_free_when_the_client_has_its_last_byte() -> anyhow::Result<
 }
 
 #[tokio::test]
+async fn an_answer_of_known_length_completes_with_its_last_byte() -> anyhow::Result<()> {
+    const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+        content-length: 33\r\n\r\n{\"usage\":{\"completion_tokens\":7}}";
+    let mut stage = Stage::new(ONE_SEAT, &[]).await?;
+    stage.answer_all(ANSWER).await?;
+    for round in 1..=5 {
+        let answer = stage.send(CHAT, &[], "{}").await?.whole().await?;
+        assert_eq!(answer.header("content-length"), Some("33"));
+        let state = stage.debug("state").await?;
+        assert_eq!(state["scheduler"]["inFlight"], 0, "round {round}");
+    }
+    stage.outcome("_default", "completed", 5.0).await?;
+    let output = "tokens_total{class=\"_default\",kind=\"output\"}";
+    stage.until(output, 35.0).await
+}
+
+#[tokio::test]
 async fn after_done_the_seat_is_free_though_the_engine_holds_on() -> anyhow::Result<()> {
     let mut stage = Stage::new(ONE_SEAT, &[]).await?;
     let sent = stage.send(CHAT, &[], STREAMED).await?;

@@ -4,10 +4,6 @@ use crate::support::{CHAT, Client, DEADLINE, Stage, Whole};
 use fairtide_testkit::eventually;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
-};
 
 const STREAMED: &str = r#"{"stream":true}"#;
 
@@ -89,22 +85,7 @@ async fn what_came_before_a_stream_broke_is_delivered() -> anyhow::Result<()> {
         transfer-encoding: chunked\r\n\r\n12\r\ndata: last words\n\n\r\n";
     for http2 in [false, true] {
         let mut stage = Stage::new("", &[]).await?;
-        // An engine whose answer and death arrive in one piece.
-        stage.engine.go_down();
-        let address = stage.engine.address();
-        let dying = eventually("the port is free", DEADLINE, async || {
-            Ok(TcpListener::bind(address).await?)
-        })
-        .await?;
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = dying.accept().await {
-                let mut request = [0; 2048];
-                let read = stream.read(&mut request).await.unwrap_or(0);
-                if request[..read].starts_with(b"POST") {
-                    let _ = stream.write_all(ANSWER.as_bytes()).await;
-                }
-            }
-        });
+        stage.answer_all(ANSWER).await?;
         let mut client = match http2 {
             false => Client::http1(stage.address).await?,
             true => Client::http2(stage.address).await?,

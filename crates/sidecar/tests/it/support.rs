@@ -10,7 +10,10 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use std::{net::SocketAddr, time::Duration};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::AbortOnDropHandle,
@@ -148,6 +151,27 @@ impl Stage {
         tokio::time::timeout(DEADLINE, &mut self.running)
             .await
             .context("it is still there")??;
+        Ok(())
+    }
+
+    /// Puts an engine in the place of the scripted one that gives each POST this answer, byte for
+    /// byte, and then closes.
+    pub async fn answer_all(&mut self, answer: &'static str) -> anyhow::Result<()> {
+        self.engine.go_down();
+        let address = self.engine.address();
+        let listener = eventually("the port is free", DEADLINE, async || {
+            Ok(TcpListener::bind(address).await?)
+        })
+        .await?;
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 2048];
+                let read = stream.read(&mut request).await.unwrap_or(0);
+                if request[..read].starts_with(b"POST") {
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                }
+            }
+        });
         Ok(())
     }
 
