@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "it/cli.rs"]
+mod cli;
 #[path = "it/engine.rs"]
 mod engine;
 #[path = "it/load.rs"]
