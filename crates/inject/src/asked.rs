@@ -46,6 +46,23 @@ pub enum Skip {
     },
 }
 
+// === impl Skip ===
+
+impl Skip {
+    /// A fixed word for it, for metric labels.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotAsked => "NotAsked",
+            Self::PodForbids | Self::NamespaceForbids => "Forbidden",
+            Self::MirrorPod => "MirrorPod",
+            Self::Job => "Job",
+            Self::NoEngine => "NoEngine",
+            Self::LwsWorker => "LwsWorker",
+            Self::Headless { .. } => "Headless",
+        }
+    }
+}
+
 /// Who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {

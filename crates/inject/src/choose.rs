@@ -5,7 +5,7 @@
 //! admitted once, and prefill traffic, which comes from other pods, isn't queued a second time.
 
 use crate::{
-    names,
+    by_hand,
     pod::{Container, List, Pod},
     refusal::Refusal,
     start::{Program, Start, engine_in, start},
@@ -40,6 +40,7 @@ pub(crate) struct Chosen<'a> {
 pub(crate) struct NoEngine {
     pub(crate) container: String,
     pub(crate) what: String,
+    pub(crate) help: String,
     /// Whether a container uses an accelerator.
     pub(crate) accelerated: bool,
 }
@@ -200,24 +201,9 @@ fn no_engine(all: &[Candidate<'_>]) -> NoEngine {
     let first = accelerated.first().copied().or_else(|| apps.clone().next());
     NoEngine {
         container: first.map_or(String::new(), |it| it.container.name().to_owned()),
-        what: first.map_or(String::new(), what),
+        what: first.map_or(String::new(), by_hand::what),
+        help: first.map_or(String::new(), |it| by_hand::help(it, None)),
         accelerated: !accelerated.is_empty(),
-    }
-}
-
-/// What a container starts, for a message.
-pub(crate) fn what(candidate: &Candidate<'_>) -> String {
-    match &candidate.start {
-        Start::Image => format!(
-            "the program of its image {:?} (where that is a known engine, write {}: {})",
-            candidate.container.image(),
-            names::ENGINE,
-            Engine::WORDS,
-        ),
-        Start::Unknown(program) => format!("{program:?}"),
-        Start::Shell { shell, .. } => format!("a shell ({shell})"),
-        Start::NoServer(program) => program.clone(),
-        Start::Server(_) => "a server".to_owned(),
     }
 }
 

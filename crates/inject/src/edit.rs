@@ -45,7 +45,7 @@ impl Edit {
     /// Sets a value; its parent must be there.
     pub(crate) fn set(&mut self, path: &str, value: Value) {
         match self.document.pointer(path) {
-            Some(there) if *there == value => return,
+            Some(there) if *there == value => {}
             Some(there) if !there.is_null() => {
                 let there = there.clone();
                 self.push_operation(Operation::Test {

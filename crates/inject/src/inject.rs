@@ -14,6 +14,7 @@ use crate::{
     pod::{Container, Pod},
     probes,
     refusal::Refusal,
+    security,
     sidecar::Parts,
     start::Start,
     status::Status,
@@ -138,7 +139,9 @@ fn apply(
     let moved_variable = move_engine(&mut edit, target, wishes, status)?;
     container_ports::give_up(&mut edit, pod, target, status);
     let checks = probes::follow(&mut edit, target, status, moved_variable, warnings)?;
+    mesh::follow_probers(&mut edit, pod, target, status)?;
     drain::hold_back(&mut edit, pod, status, warnings);
+    security::allow_low_ports(&mut edit, pod, status)?;
     volumes::add(&mut edit, pod, context, status);
     let parts = Parts {
         pod,

@@ -125,7 +125,8 @@ fn vllm(container: Container<'_>, words: &[Word<'_>]) -> Result<Launch, Refusal>
     let config = flag(words, &["--config"]).is_some();
     let ranks = if switch(words, &["--data-parallel-multi-port-external-lb"]) == Some(true) {
         let local = flag(words, &["--data-parallel-size-local", "-dpl"]);
-        local_ranks(container, local.and_then(|local| local.value))?
+        let local = local.and_then(|local| local.value);
+        local_ranks(container, "--data-parallel-size-local", local)?
     } else {
         1
     };
@@ -202,8 +203,11 @@ fn tgi(
     };
     let (host, host_place) = match (flag(words, &["--hostname"]), variables.get("HOSTNAME")) {
         (Some(found), _) => {
-            let text = found.value.unwrap_or_else(|| "$(?)".to_owned());
-            (parse(&text), Place::Flag(found.place))
+            let host = match &found.value {
+                Some(text) => parse(text),
+                None => Host::One(found.text),
+            };
+            (host, Place::Flag(found.place))
         }
         (None, Some(variable)) => {
             let host = match &variable.value {
@@ -235,7 +239,7 @@ fn routing_proxy(container: Container<'_>, words: &[Word<'_>]) -> Result<Launch,
     let config = config.iter().find(|name| flag(words, &[name]).is_some());
     let size = flag(words, &["--data-parallel-size"]);
     let ranks = match size {
-        Some(size) => local_ranks(container, size.value)?,
+        Some(size) => local_ranks(container, "--data-parallel-size", size.value)?,
         None => 1,
     };
     let default = config.is_none().then_some(8000);
@@ -250,7 +254,8 @@ fn routing_proxy(container: Container<'_>, words: &[Word<'_>]) -> Result<Launch,
         host_place: None,
         unread: config.map(|name| (*name).to_owned()),
         serves_nothing: None,
-        tls: (secure != Some(false)).then(|| "--secure-serving (its default)".to_owned()),
+        tls: (secure != Some(false))
+            .then(|| "unless --secure-proxy=false or --secure-serving=false".to_owned()),
         grpc: None,
         socket: None,
     })
@@ -278,7 +283,7 @@ fn host(words: &[Word<'_>], name: &'static str, default: Host) -> (Host, Place) 
         Some(found) => {
             let host = match &found.value {
                 Some(text) => Host::parse(text),
-                None => Host::One(format!("the value of {name}")),
+                None => Host::One(found.text),
             };
             (host, Place::Flag(found.place))
         }
@@ -297,13 +302,17 @@ fn number(container: Container<'_>, name: &str, text: &str) -> Result<u16, Refus
     }
 }
 
-fn local_ranks(container: Container<'_>, size: Option<String>) -> Result<u16, Refusal> {
-    let ranks = size.as_deref().and_then(|size| size.parse().ok());
+fn local_ranks(
+    container: Container<'_>,
+    flag: &'static str,
+    size: Option<String>,
+) -> Result<u16, Refusal> {
+    let ranks = size.and_then(|size| size.parse().ok());
     ranks
         .filter(|ranks| (1..=MAX_PORTS).contains(ranks))
         .ok_or_else(|| Refusal::BadRanks {
             container: container.name().to_owned(),
-            value: size.unwrap_or_default(),
+            flag,
         })
 }
 
@@ -325,14 +334,10 @@ impl Place {
                 let variable = json!({ "name": name, "value": value });
                 edit.push(&format!("{}/env", container.path()), variable);
             }
-            Self::Variable(name, index) => {
+            Self::Variable(_, index) => {
                 let path = format!("{}/env/{index}", container.path());
-                let from_elsewhere = edit.get(&format!("{path}/valueFrom")).is_some();
-                if from_elsewhere {
-                    edit.set(&path, json!({ "name": name, "value": value }));
-                } else {
-                    edit.set(&format!("{path}/value"), Value::String(value.to_owned()));
-                }
+                edit.remove(&format!("{path}/valueFrom"));
+                edit.set(&format!("{path}/value"), Value::String(value.to_owned()));
             }
         }
     }

@@ -15,6 +15,7 @@
 
 mod asked;
 mod bootstrap;
+mod by_hand;
 mod choose;
 mod container_ports;
 mod context;

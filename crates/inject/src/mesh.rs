@@ -7,9 +7,19 @@
 //! A startup probe would be worse than useless: where the mesh's proxy is an app container, it
 //! starts only after all init containers, and the kubelet's probe of one of those goes through
 //! that proxy. Both would wait for ever.
+//!
+//! Where Istio was first, it has taken the engine's probes over: the kubelet asks Istio's agent,
+//! which asks the port that stands in a variable of its container. That port follows as well.
 
-use crate::{context::Context, edit::Edit, pod::Pod, warning::Warning};
-use serde_json::Value;
+use crate::{
+    context::Context,
+    edit::Edit,
+    pod::{Container, Pod},
+    refusal::Refusal,
+    status::Status,
+    warning::Warning,
+};
+use serde_json::{Value, json};
 
 /// A mesh.
 #[derive(Debug)]
@@ -90,6 +100,66 @@ pub(crate) fn exclude(
         };
         edit.set_key("/metadata/annotations", mesh.excluded, Value::String(new));
     }
+}
+
+const ISTIO_PROBERS: &str = "ISTIO_KUBE_APP_PROBERS";
+
+/// Lets probes that Istio took over follow the engine.
+pub(crate) fn follow_probers(
+    edit: &mut Edit,
+    pod: Pod<'_>,
+    target: Container<'_>,
+    status: &Status,
+) -> Result<(), Refusal> {
+    let Some(proxy) = pod.container("istio-proxy") else {
+        return Ok(());
+    };
+    for (index, variable) in proxy.array("env").enumerate() {
+        if variable.get("name").and_then(Value::as_str) != Some(ISTIO_PROBERS) {
+            continue;
+        }
+        let text = variable.get("value").and_then(Value::as_str);
+        let probers = text.and_then(|text| serde_json::from_str(text).ok());
+        let Some(mut probers @ Value::Object(_)) = probers else {
+            continue;
+        };
+        if !move_probers(&mut probers, target.name(), status) {
+            continue;
+        }
+        if !status.kubelet_reaches_engine() {
+            let container = target.name().to_owned();
+            return Err(Refusal::MeshProbes { container });
+        }
+        let path = format!("{}/env/{index}/value", proxy.path());
+        edit.set(&path, Value::String(probers.to_string()));
+    }
+    Ok(())
+}
+
+/// Changes the ports of one container's probers; says whether there was one to change.
+fn move_probers(probers: &mut Value, container: &str, status: &Status) -> bool {
+    let of_container = format!("/app-health/{container}/");
+    let mut moved = false;
+    for (key, prober) in probers.as_object_mut().into_iter().flatten() {
+        if !key.starts_with(&of_container) {
+            continue;
+        }
+        for action in ["httpGet", "tcpSocket", "grpc"] {
+            let port = prober.get_mut(action).and_then(|it| it.get_mut("port"));
+            let Some(port) = port else {
+                continue;
+            };
+            let number = port.as_u64().and_then(|port| u16::try_from(port).ok());
+            let pair = number.and_then(|number| status.by_listen(number));
+            if let Some(pair) = pair {
+                moved = true;
+                if let Some(upstream) = pair.upstream {
+                    *port = json!(upstream);
+                }
+            }
+        }
+    }
+    moved
 }
 
 // === impl Mesh ===

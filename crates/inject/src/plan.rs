@@ -2,7 +2,8 @@
 
 use crate::{
     asked::{Asked, Skip},
-    choose::{Candidate, Chosen, NoEngine, choose, what},
+    by_hand,
+    choose::{Candidate, Chosen, NoEngine, choose},
     context::{Context, ServerVersion},
     launch::Launch,
     listen, names,
@@ -62,7 +63,11 @@ pub(crate) fn plan(
     let (takeover, engine) = (wishes.takeover, chosen.engine);
     let pairs = match (takeover, &launch) {
         (Takeover::Manual, launch) => manual(&name, launch.as_ref(), wishes, context)?,
-        (_, None) => return Err(unreadable(&chosen.target, wishes, context)),
+        (_, None) => {
+            let wanted = listen::wanted(wishes, context);
+            let wanted = wanted.and_then(|(ports, _)| ports.first().copied());
+            return Err(by_hand::refusal(&chosen.target, wanted));
+        }
         (Takeover::Uds, Some(launch)) => socket(pod, &chosen, launch, wishes, context)?,
         (_, Some(launch)) => swap(pod, &chosen, launch, wishes, context)?,
     };
@@ -92,7 +97,7 @@ fn not_an_engine(none: NoEngine, context: &Context, asked: Asked) -> Result<Skip
     Err(Refusal::NotAnEngine {
         container: none.container,
         what: none.what,
-        manual: hint(None, None),
+        help: none.help,
     })
 }
 
@@ -165,11 +170,10 @@ fn manual(
     if let Some(port) = launch.and_then(|launch| launch.port)
         && !upstream.contains(&port)
     {
-        return Err(Refusal::OtherPort {
-            source_of: format!("annotation {}", names::UPSTREAM_PORTS),
+        return Err(Refusal::NotMoved {
             wanted: port_list::show(&upstream),
             container: name.to_owned(),
-            served: port.to_string(),
+            served: port,
         });
     }
     Ok(pairs(&listen, &upstream))
@@ -310,7 +314,7 @@ fn name_ports(pod: Pod<'_>, target: &Candidate<'_>, status: &mut Status) -> Resu
 }
 
 fn check_ports(pod: Pod<'_>, status: &Status) -> Result<(), Refusal> {
-    let write = format!("annotation {}: another port", names::ADMIN_PORT_KEY);
+    let write = format!("write {}: \"PORT\", another one", names::ADMIN_PORT_KEY);
     listen::check_free(pod, status.admin_port, None, &write)?;
     let both = |port: Option<u16>| port == Some(status.admin_port);
     let mut pairs = status.ports.iter();
@@ -329,59 +333,6 @@ fn check_ports(pod: Pod<'_>, status: &Status) -> Result<(), Refusal> {
         listen::check_free(pod, pair.listen, Some(&status.container), &write)?;
     }
     Ok(())
-}
-
-/// The engine's command line can't be changed: a shell, or something unknown.
-fn unreadable(target: &Candidate<'_>, wishes: &Wishes, context: &Context) -> Refusal {
-    let container = target.container.name().to_owned();
-    let declared = target.container.ports().next().map(|port| port.number);
-    let wanted = listen::wanted(wishes, context);
-    let wanted = wanted.and_then(|(ports, _)| ports.first().copied());
-    match &target.start {
-        Start::Shell { shell, script } => {
-            let port = wanted.or_else(|| port_in(script)).or(declared);
-            Refusal::Shell {
-                container,
-                shell: shell.clone(),
-                manual: hint(port, Some(script)),
-            }
-        }
-        _ => Refusal::NotAnEngine {
-            container,
-            what: what(target),
-            manual: hint(wanted.or(declared), None),
-        },
-    }
-}
-
-/// How to do by hand what can't be done from outside.
-fn hint(port: Option<u16>, script: Option<&str>) -> String {
-    let listen = port.unwrap_or(8000);
-    let moved = listen::shifted(&[listen], &Default::default());
-    let moved = moved.ok().and_then(|ports| ports.first().copied());
-    let moved = moved.unwrap_or(listen);
-    let script = script.unwrap_or_default();
-    let how = if script.contains("$@") {
-        format!("args: [\"--port\", \"{moved}\"], which the script hands on")
-    } else if script.contains("VLLM_ADDITIONAL_ARGS") {
-        format!("VLLM_ADDITIONAL_ARGS: --port {moved}, which the script reads")
-    } else {
-        format!("--port {moved}")
-    };
-    format!(
-        "move the engine yourself ({how}) and write {}: Manual, {}: \"{listen}\", {}: \"{moved}\"",
-        names::TAKEOVER,
-        names::LISTEN_PORTS,
-        names::UPSTREAM_PORTS,
-    )
-}
-
-/// The port that a script gives its engine, for the message's sake only.
-fn port_in(script: &str) -> Option<u16> {
-    let (_, after) = script.rsplit_once("--port")?;
-    let digits = after.trim_start_matches([' ', '=', '"', '\'']);
-    let end = digits.find(|c: char| !c.is_ascii_digit());
-    digits[..end.unwrap_or(digits.len())].parse().ok()
 }
 
 fn warn(

@@ -78,6 +78,14 @@ pub enum Refusal {
     /// A NetworkPolicy was asked for where none applies.
     #[error("isolation NetworkPolicy can't work on the node's network: write {key}: Loopback or Open", key = names::ISOLATION)]
     HostNetworkPolicy,
+    /// A port that only root may bind.
+    #[error(
+        "port {port} is below 1024, which on the node's network only root may bind, and the sidecar isn't: give the engine a higher one"
+    )]
+    LowPort {
+        /// The port.
+        port: u16,
+    },
     /// No container has this name.
     #[error("annotation {key} names {name:?}, and there is no such running container: write one of {known}", key = names::ENGINE_CONTAINER)]
     NoSuchContainer {
@@ -93,14 +101,14 @@ pub enum Refusal {
         names: String,
     },
     /// No engine is recognised.
-    #[error("container {container} starts {what}, which isn't known as an engine: {manual}; a pod that is none gets the label {label}: disabled", label = names::INJECT_LABEL)]
+    #[error("container {container} starts {what}, which isn't known as an engine: if it is one, {help}; if it is none, label the pod {label}: disabled", label = names::INJECT_LABEL)]
     NotAnEngine {
-        /// The container, or several.
+        /// The container.
         container: String,
         /// What it starts.
         what: String,
-        /// What to write for takeover Manual.
-        manual: String,
+        /// What to write where it is an engine.
+        help: String,
     },
     /// An engine's program that serves nothing.
     #[error("container {container} runs {what}, which serves no HTTP: label the pod {label}: disabled", label = names::INJECT_LABEL)]
@@ -146,16 +154,16 @@ pub enum Refusal {
     },
     /// The number of data-parallel ranks isn't known.
     #[error(
-        "container {container} serves one port for each data-parallel rank, but how many is {value:?}: write the size as a number, 1 to 64"
+        "container {container} serves one port for each of its data-parallel ranks, and their number can't be read: write {flag} as a number, 1 to 64"
     )]
     BadRanks {
         /// The container.
         container: String,
-        /// What is written.
-        value: String,
+        /// The flag that has it.
+        flag: &'static str,
     },
     /// The port isn't known from the pod.
-    #[error("the port of container {container} isn't written in the pod ({unread} may set it): write --port on its command line, or annotation {key}: PORT", key = names::LISTEN_PORTS)]
+    #[error("the port of container {container} isn't written in the pod ({unread} may set it): write --port on its command line, or declare it in the container's ports, or write {key}: \"PORT\"", key = names::LISTEN_PORTS)]
     PortUnknown {
         /// The container.
         container: String,
@@ -175,6 +183,16 @@ pub enum Refusal {
         container: String,
         /// What it serves.
         served: String,
+    },
+    /// Takeover Manual, and the engine is where it was.
+    #[error("{key} says that the engine was moved to {wanted}, but container {container} serves {served}: move it by its command line", key = names::UPSTREAM_PORTS)]
+    NotMoved {
+        /// Where it should be.
+        wanted: String,
+        /// The container.
+        container: String,
+        /// Where it is.
+        served: u16,
     },
     /// Takeover Manual without its ports.
     #[error("takeover Manual needs the ports: write {listen}: \"8000\" (where clients come in) and {upstream}: \"28000\" (where the engine was moved to)", listen = names::LISTEN_PORTS, upstream = names::UPSTREAM_PORTS)]
@@ -304,6 +322,12 @@ pub enum Refusal {
         /// The container.
         container: String,
     },
+    /// Istio took the probes over, and its proxy can't reach the engine any more.
+    #[error("Istio was injected before the sidecar and probes container {container} itself, which ends with the engine on loopback or a Unix socket: write {key}: Open", key = names::ISOLATION)]
+    MeshProbes {
+        /// The container.
+        container: String,
+    },
     /// A volume of the sidecar's name is another's.
     #[error("volume {name} is the sidecar's: give yours another name")]
     VolumeTaken {
@@ -332,12 +356,13 @@ impl Refusal {
             | Self::UnknownAnnotation { .. }
             | Self::BadAnnotation { .. }
             | Self::ManualPorts
+            | Self::NotMoved { .. }
             | Self::PortsDontMatch { .. }
             | Self::UpstreamPorts { .. } => "BadAnnotation",
             Self::BadQuantity { .. } | Self::RequestAboveLimit { .. } => "BadResources",
             Self::Windows => "Windows",
             Self::OldKubernetes { .. } | Self::OldKubernetesForNames { .. } => "OldKubernetes",
-            Self::HostNetwork | Self::HostNetworkPolicy => "HostNetwork",
+            Self::HostNetwork | Self::HostNetworkPolicy | Self::LowPort { .. } => "HostNetwork",
             Self::NoSuchContainer { .. } | Self::Ambiguous { .. } => "AmbiguousEngine",
             Self::NotAnEngine { .. } | Self::NoServer { .. } => "NotAnEngine",
             Self::Shell { .. } => "ShellCommand",
@@ -349,9 +374,10 @@ impl Refusal {
             Self::HostUnreachable { .. } | Self::NoHostSetting { .. } => "HostUnreachable",
             Self::OwnSocket { .. } | Self::NoSocket { .. } | Self::SocketUser { .. } => "NoSocket",
             Self::NoPortName { .. } => "NoPortName",
-            Self::ExecPort { .. } | Self::ExecSocket { .. } | Self::HookUnreachable { .. } => {
-                "ProbeOrHook"
-            }
+            Self::ExecPort { .. }
+            | Self::ExecSocket { .. }
+            | Self::HookUnreachable { .. }
+            | Self::MeshProbes { .. } => "ProbeOrHook",
             Self::VolumeTaken { .. } => "VolumeTaken",
             Self::ForeignSidecar | Self::StaleStatus { .. } => "StaleStatus",
         }

@@ -4,6 +4,9 @@
 use crate::refusal::Refusal;
 use serde_json::{Map, Value};
 
+/// An object of a list, and where it is.
+type Placed<'a> = (String, &'a Map<String, Value>);
+
 /// Checks a pod.
 pub(crate) fn check(pod: &Value) -> Result<(), Refusal> {
     let pod = object("the document", pod)?;
@@ -52,6 +55,9 @@ pub(crate) fn check(pod: &Value) -> Result<(), Refusal> {
     for map in ["resources", "securityContext", "os"] {
         object_or_none(&format!("spec.{map}"), spec.get(map))?;
     }
+    let context = spec.get("securityContext");
+    let sysctls = context.and_then(|context| context.get("sysctls"));
+    objects("spec.securityContext.sysctls", sysctls)?;
     Ok(())
 }
 
@@ -165,10 +171,7 @@ fn list<'a>(at: &str, value: Option<&'a Value>) -> Result<&'a [Value], Refusal> 
     }
 }
 
-fn objects<'a>(
-    at: &str,
-    value: Option<&'a Value>,
-) -> Result<Vec<(String, &'a Map<String, Value>)>, Refusal> {
+fn objects<'a>(at: &str, value: Option<&'a Value>) -> Result<Vec<Placed<'a>>, Refusal> {
     let mut objects = Vec::new();
     for (index, value) in list(at, value)?.iter().enumerate() {
         let at = format!("{at}[{index}]");

@@ -22,7 +22,7 @@ pub struct Status {
     /// How the sidecar gets the traffic.
     pub takeover: Takeover,
     /// What keeps clients from going around it. `Loopback` also where the engine did that by
-    /// itself.
+    /// itself. With takeover `UDS` the socket does, whatever is written here.
     pub isolation: Isolation,
     /// What the engine is, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

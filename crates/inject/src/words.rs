@@ -22,6 +22,8 @@ pub(crate) struct Word<'a> {
 pub(crate) struct Flag {
     /// `None`: the line ends after the flag, or the value isn't known here.
     pub(crate) value: Option<String>,
+    /// The value with what isn't known left as a reference.
+    pub(crate) text: String,
     pub(crate) place: FlagPlace,
 }
 
@@ -68,7 +70,8 @@ pub(crate) fn flag(words: &[Word<'_>], names: &[&str]) -> Option<Flag> {
         };
         found = Some(match inside {
             Inside::Value { prefix, value } => Flag {
-                value: word.complete.then_some(value),
+                value: word.complete.then(|| value.clone()),
+                text: value,
                 place: FlagPlace::Word {
                     path: word.path(),
                     prefix,
@@ -77,6 +80,7 @@ pub(crate) fn flag(words: &[Word<'_>], names: &[&str]) -> Option<Flag> {
             Inside::Nothing => match words.get(at + 1) {
                 Some(next) => Flag {
                     value: next.complete.then(|| next.text.clone()),
+                    text: next.text.clone(),
                     place: FlagPlace::Word {
                         path: next.path(),
                         prefix: String::new(),
@@ -84,6 +88,7 @@ pub(crate) fn flag(words: &[Word<'_>], names: &[&str]) -> Option<Flag> {
                 },
                 None => Flag {
                     value: None,
+                    text: String::new(),
                     place: FlagPlace::Missing,
                 },
             },
