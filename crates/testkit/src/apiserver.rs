@@ -159,6 +159,11 @@ impl ApiServer {
         format!("https://127.0.0.1:{}", self.port)
     }
 
+    /// Where its files are. It goes away with the server; what tests put there, too.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The kubeconfig of a cluster admin.
     pub fn kubeconfig(&self) -> anyhow::Result<PathBuf> {
         let user = self.keys.admin_user();

@@ -3,6 +3,7 @@
 
 mod apiserver;
 mod client;
+mod installation;
 mod ports;
 mod process;
 mod programs;
@@ -12,6 +13,7 @@ mod wait;
 
 pub use apiserver::{ApiServer, BoundPod};
 pub use client::{Answer, http_get, http_post};
+pub use installation::{Installation, Sidecar, SidecarAsked, repository};
 pub use ports::free_port;
 pub use process::{Process, Spawn, binary};
 pub use programs::control_plane_programs;

@@ -144,6 +144,12 @@ impl ScriptedEngine {
         self.shared.counts.lock().max_active
     }
 
+    /// Forgets about the past: [`ScriptedEngine::max_active`] counts from now on.
+    pub fn reset_max_active(&self) {
+        let mut counts = self.shared.counts.lock();
+        counts.max_active = counts.active;
+    }
+
     /// Requests that have arrived since the start.
     pub fn total(&self) -> usize {
         self.shared.counts.lock().total

@@ -14,12 +14,8 @@ impl ApiServer {
         self.kubectl_with(args, "").await
     }
 
-    /// `kubectl apply -f -` of YAML text.
-    pub async fn kubectl_apply(&self, yaml: &str) -> anyhow::Result<String> {
-        self.kubectl_with(&["apply", "-f", "-"], yaml).await
-    }
-
-    async fn kubectl_with(&self, args: &[&str], input: &str) -> anyhow::Result<String> {
+    /// The same with text at its standard input, for `-f -`.
+    pub async fn kubectl_with(&self, args: &[&str], input: &str) -> anyhow::Result<String> {
         let mut child = Command::new(self.programs.join("kubectl"))
             .arg("--cache-dir")
             .arg(self.folder.path().join("kubectl-cache"))

@@ -76,7 +76,11 @@ async fn applied_kind_is_served_at_once() {
 
     let too_many =
         "{apiVersion: testkit.example/v1, kind: Boat, metadata: {name: hulk}, spec: {masts: 6}}";
-    let error = api.kubectl_apply(too_many).await.unwrap_err().to_string();
+    let error = api
+        .kubectl_with(&["apply", "-f", "-"], too_many)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("less than or equal to 5"), "{error}");
 }
 
