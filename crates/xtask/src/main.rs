@@ -1,13 +1,15 @@
 //! Chores of the repository: generated files, and checks that no compiler makes.
 
+mod check;
 mod crds;
+mod docs;
 mod generated;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(about = "Chores of the Fairtide repository")]
+#[command(name = "xtask", about = "Chores of the Fairtide repository")]
 struct Args {
     #[command(subcommand)]
     chore: Chore,
@@ -21,10 +23,20 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Write the reference pages to docs/reference/
+    Docs {
+        /// Only compare; fail where a file is stale
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check which crate uses which, licences, crates that must not come in, and sizes of files
+    Check,
 }
 
 fn main() -> Result<()> {
     match Args::parse().chore {
-        Chore::Crds { check } => generated::bring(crds::files()?, "crds", check),
+        Chore::Crds { check } => generated::bring("crds", crds::files()?, check),
+        Chore::Docs { check } => generated::bring("docs", docs::files()?, check),
+        Chore::Check => check::run(),
     }
 }

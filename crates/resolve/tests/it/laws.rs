@@ -128,7 +128,7 @@ fn objects<T: serde::de::DeserializeOwned>(kind: &str, specs: Vec<(u8, Value)>) 
                 age => json!(format!("2026-01-01T00:00:{age:02}Z")),
             };
             let label = ["a", "b", "c"][index % 3];
-            let name = ["a", "b", "c", "d", "e", "f", "g", "h"][index];
+            let name = ["h", "g", "f", "e", "d", "c", "b", "a"][index];
             // A spec that doesn't even type never reaches resolve().
             serde_json::from_value(json!({
                 "apiVersion": "traffic.fairtide.dev/v1alpha1", "kind": kind, "spec": spec,

@@ -153,6 +153,18 @@ fn classes_come_in_order_of_age_then_name() {
 }
 
 #[test]
+fn what_has_no_age_counts_as_youngest() {
+    let mut from_file = class("a-from-file", 1, json!({}));
+    from_file.metadata.creation_timestamp = None;
+    let resolved = resolved(
+        &[pool("llama", 1, json!({}))],
+        &[from_file, class("b-of-cluster", 9, json!({}))],
+    );
+    let first = &policy(&resolved, "llama").classes[0];
+    assert_eq!(first.name, "b-of-cluster");
+}
+
+#[test]
 fn a_default_class_that_does_not_exist_leaves_the_pool_serving() {
     let resolved = resolved(
         &[pool(
