@@ -8,7 +8,8 @@ SHELL := bash
 
 CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
-SCENARIO ?= steady
+SCENARIO ?= demo
+DEMO_FLAGS ?=
 
 .PHONY: help build demo demo-cluster test check crds docs bench bench-policy
 
@@ -18,11 +19,11 @@ help: ## this list
 build: ## the programs, for development
 	$(CARGO) build --workspace --bins
 
-demo: build ## FIFO against Fairtide on simulated engines, without a cluster (SCENARIO=steady|burst)
-	$(BIN)/fairtide-demo --scenario $(SCENARIO)
+demo: build ## FIFO against Fairtide on simulated engines, without a cluster (SCENARIO=demo|burst)
+	$(BIN)/fairtide-demo --scenario $(SCENARIO) $(DEMO_FLAGS)
 
 demo-cluster: build ## the same against a real kube-apiserver, policy changed by kubectl apply (needs Go the first time)
-	$(BIN)/fairtide-demo-cluster
+	$(BIN)/fairtide-demo-cluster $(DEMO_FLAGS)
 
 test: ## everything: what check does, and all tests, with a real kube-apiserver (needs Go the first time)
 	tests/all
