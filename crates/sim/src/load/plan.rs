@@ -45,8 +45,8 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Vec<Offered> {
         }
         all.extend(requests);
     }
-    // Stable: what arrives at the same time stays in the order of the scenario.
-    all.sort_by_key(|request| request.at);
+    // What arrives in one moment takes turns between the classes.
+    all.sort_by_key(|request| (request.at, request.number));
     all
 }
 
@@ -231,6 +231,18 @@ classes:
         let outside = outside.len() as f64 / (1000.0 - 99.0 * 2.0);
         assert!((48.0..52.0).contains(&in_bursts), "{in_bursts}");
         assert!((9.5..10.5).contains(&outside), "{outside}");
+    }
+
+    #[test]
+    fn classes_that_arrive_in_one_moment_take_turns() {
+        let mut scenario = scenario("atOnce: {count: 3}");
+        let second = ClassLoad {
+            name: "batch".to_owned(),
+            ..scenario.classes[0].clone()
+        };
+        scenario.classes.push(second);
+        let classes: Vec<usize> = plan(&scenario, 1).iter().map(|r| r.class).collect();
+        assert_eq!(classes, [0, 1, 0, 1, 0, 1]);
     }
 
     #[test]

@@ -31,8 +31,6 @@ pub struct Edit {
     pub from: u32,
     /// And after.
     pub to: u32,
-    /// When, since the start of the load.
-    pub at: Duration,
     /// The effect is measured from so long after the edit: what runs then was started under it.
     pub settle: Duration,
 }
@@ -55,7 +53,6 @@ const ALL: [Exhibit; 2] = [
             class: "evals",
             from: 1,
             to: 4,
-            at: Duration::from_secs(8),
             settle: Duration::from_secs(6),
         }),
     },
@@ -75,7 +72,9 @@ impl Exhibit {
     /// The exhibit of this name.
     pub fn named(name: &str) -> Result<Self, String> {
         let found = ALL.iter().find(|exhibit| exhibit.scenario == name);
-        found.copied().ok_or_else(|| "write demo or burst".to_owned())
+        found
+            .copied()
+            .ok_or_else(|| "write demo or burst".to_owned())
     }
 
     /// Its load; `short` cuts the window.

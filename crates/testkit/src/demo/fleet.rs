@@ -4,11 +4,7 @@ use crate::{exhibit::Exhibit, policy::PolicyFiles};
 use anyhow::{Context, bail};
 use fairtide_testkit::{Process, Spawn, binary, eventually, free_port, http_get};
 use serde_json::Value;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fs, path::Path, time::Duration};
 use tokio::time::Instant;
 
 /// For a machine that is busy with other things; a good one takes a second in all.
@@ -19,6 +15,9 @@ const PUSH: Duration = Duration::from_secs(20);
 
 /// How often the wait for an edit looks again: well below what is measured.
 const GLANCE: Duration = Duration::from_millis(2);
+
+/// Of a program's log, when something went wrong.
+const SHOWN_LINES: usize = 10;
 
 const ACKS: &str = "fairtide_operator_acks_total";
 
@@ -34,7 +33,6 @@ pub struct Fleet {
 struct Program {
     what: String,
     process: Process,
-    log: PathBuf,
     /// Of its traffic.
     listen: String,
     /// Of its probes and debug pages.
@@ -57,58 +55,43 @@ impl Fleet {
         let ca = folder.join("ca");
         let token = folder.join("token");
         fs::write(&token, "demo-token\n").context("write the channel's token")?;
-        let text = |path: &Path| path.display().to_string();
-
-        let mut operator = Program::new("operator", "fairtide-operator", folder)?;
-        operator.spawn(&[
-            "--manifests",
-            &text(policy.folder()),
-            "--channel",
-            &operator.listen.clone(),
-            "--channel-token",
-            &text(&token),
-            "--channel-ca-dir",
-            &text(&ca),
-            "--admin",
-            &operator.admin.clone(),
-        ])?;
+        let mut operator = Program::start(
+            "operator",
+            "fairtide-operator",
+            folder,
+            |listen, admin| {
+                format!(
+                    "--manifests {} --channel {listen} --channel-token {} --channel-ca-dir {} --admin {admin}",
+                    policy.folder().display(),
+                    token.display(),
+                    ca.display(),
+                )
+            },
+        )?;
         let mut engines = Vec::new();
         for at in 0..exhibit.engines {
-            let mut engine = Program::new(&format!("engine-{at}"), "fairtide-sim", folder)?;
-            engine.spawn(&[
-                "engine",
-                "--listen",
-                &engine.listen.clone(),
-                "--profile",
-                exhibit.profile,
-            ])?;
+            let what = format!("engine-{at}");
+            let mut engine = Program::start(&what, "fairtide-sim", folder, |listen, _| {
+                format!("engine --listen {listen} --profile {}", exhibit.profile)
+            })?;
+            // It has one port for all.
+            engine.admin = engine.listen.clone();
             engines.push(engine);
         }
         operator.ready("/readyz").await?;
-        for engine in &mut engines {
-            engine.admin = engine.listen.clone();
-            engine.ready("/health").await?;
-        }
         let mut sidecars = Vec::new();
-        for (at, engine) in engines.iter().enumerate() {
-            let mut sidecar = Program::new(&format!("sidecar-{at}"), "fairtide-sidecar", folder)?;
-            sidecar.spawn(&[
-                "--channel",
-                &format!("https://{}", operator.listen),
-                "--channel-ca",
-                &text(&ca.join("ca.crt")),
-                "--channel-token",
-                &text(&token),
-                "--pod",
-                &format!("demo/llama-{at}"),
-                "--listen",
-                &sidecar.listen.clone(),
-                "--upstream",
-                &engine.listen,
-                "--admin",
-                &sidecar.admin.clone(),
-            ])?;
-            sidecars.push(sidecar);
+        for (at, engine) in engines.iter_mut().enumerate() {
+            engine.ready("/health").await?;
+            let what = format!("sidecar-{at}");
+            sidecars.push(Program::start(&what, "fairtide-sidecar", folder, |listen, admin| {
+                format!(
+                    "--channel https://{} --channel-ca {} --channel-token {} --pod demo/llama-{at} --listen {listen} --upstream {} --admin {admin}",
+                    operator.listen,
+                    ca.join("ca.crt").display(),
+                    token.display(),
+                    engine.listen,
+                )
+            })?);
         }
         for sidecar in &mut sidecars {
             sidecar.ready("/readyz").await?;
@@ -209,15 +192,38 @@ impl Fleet {
 // === impl Program ===
 
 impl Program {
-    /// Not yet started: its log and its addresses.
-    fn new(what: &str, program: &str, folder: &Path) -> anyhow::Result<Self> {
+    /// Starts it, with addresses of its own. `args` makes its arguments, spaces between them, from
+    /// those for traffic and for probes.
+    fn start(
+        what: &str,
+        program: &str,
+        folder: &Path,
+        args: impl FnOnce(&str, &str) -> String,
+    ) -> anyhow::Result<Self> {
+        let (listen, admin) = (address()?, address()?);
+        let args = args(&listen, &admin);
         let log = folder.join(format!("{what}.log"));
+        let process = Spawn::new(binary(program)?, log)
+            .args(args.split(' '))
+            .start()?;
         Ok(Self {
             what: what.to_owned(),
-            process: Process::none(),
-            log,
-            listen: address()?,
-            admin: address()?,
+            process,
+            listen,
+            admin,
         })
+    }
+
+    async fn ready(&mut self, path: &str) -> anyhow::Result<()> {
+        let admin = self.admin.clone();
+        let ready = self.process.ready(&admin, path, START).await;
+        ready.with_context(|| format!("{} did not get ready", self.what))
+    }
+
+    fn last_lines(&self) -> String {
+        let log = self.process.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+        format!("the last lines of {}:\n  {}", self.what, shown.join("\n  "))
     }
 }
