@@ -1,5 +1,8 @@
 //! What follows from objects, and what users are told about them.
 
+// Builders of scenes are tests, which clippy can't see.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 #[path = "it/classes.rs"]
 mod classes;
 #[path = "it/conflicts.rs"]

@@ -32,3 +32,21 @@ fn the_quickstart_is_valid_and_complete() {
     assert_eq!(names, ["batch", "chat"]);
     assert_eq!(policy.class("batch").unwrap().min_share, 10);
 }
+
+#[test]
+fn every_example_is_valid() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let mut seen = 0;
+    for entry in std::fs::read_dir(root).unwrap() {
+        let folder = entry.unwrap().file_name().into_string().unwrap();
+        let manifests = read(&folder);
+        let resolved = resolve(manifests.pools(), manifests.classes());
+        let pools = resolved.pools.iter().flat_map(|pool| &pool.conditions);
+        let classes = resolved.classes.iter().flat_map(|class| &class.conditions);
+        for condition in pools.chain(classes) {
+            assert!(!condition.is_fault(), "{folder}: {condition:?}");
+        }
+        seen += 1;
+    }
+    assert!(seen > 0);
+}

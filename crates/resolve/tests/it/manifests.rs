@@ -2,6 +2,7 @@
 
 use fairtide_api::names;
 use fairtide_resolve::{Manifests, ObjectKey, parse_manifests, read_manifests};
+use proptest::prelude::*;
 use std::{fs, path::PathBuf};
 
 const POOL: &str = "\
@@ -275,4 +276,23 @@ fn a_file_that_is_no_yaml_any_more_keeps_all_that_it_held() {
         kept,
         [("chat".to_owned(), Some(4)), ("night".to_owned(), Some(1))]
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    /// Whatever lies in a folder, it is read, refused or passed over.
+    #[test]
+    fn no_text_stops_the_reader(
+        place in any::<prop::sample::Index>(),
+        length in 0..30usize,
+        put in "[-a-z0-9:{}\\[\\]\"'&*!|>#%,. \n\t\u{0}\u{e9}]{0,12}",
+    ) {
+        let text = format!("{POOL}---\n{}", class("chat", "3"));
+        let from = place.index(text.len());
+        let to = (from + length).min(text.len());
+        let text = format!("{}{put}{}", &text[..from], &text[to..]);
+        let manifests = parse_manifests("c.yaml", &text);
+        let found = manifests.pools.len() + manifests.classes.len() + manifests.pods.len();
+        prop_assert!(found + manifests.errors.len() + manifests.notes.len() >= 1, "{text}");
+    }
 }
