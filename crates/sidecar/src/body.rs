@@ -10,13 +10,8 @@ use http::{HeaderMap, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use prometheus_client::metrics::gauge::Gauge;
+use std::{sync::atomic::AtomicU64, time::Duration};
 
 /// Bodies in reading and waiting may take this many bytes, or one body of the largest allowed
 /// size if that is more.
@@ -39,8 +34,11 @@ pub(crate) struct BodyLimits {
     /// One body, in bytes.
     pub(crate) max_body: u64,
     memory: u64,
-    held: Arc<AtomicU64>,
+    held: HeldBytes,
 }
+
+/// Bytes of bodies in memory, counted and shown in one.
+pub(crate) type HeldBytes = Gauge<u64, AtomicU64>;
 
 /// A body in memory. Its bytes count until this is dropped.
 #[derive(Debug)]
@@ -52,7 +50,7 @@ pub(crate) struct HeldBody {
 /// Bytes counted against the pod's memory; given back on drop.
 #[derive(Debug)]
 struct Hold {
-    held: Arc<AtomicU64>,
+    held: HeldBytes,
     bytes: u64,
 }
 
@@ -68,11 +66,11 @@ pub(crate) enum BodyError {
 // === impl BodyLimits ===
 
 impl BodyLimits {
-    pub(crate) fn new(max_body: u64) -> Self {
+    pub(crate) fn new(max_body: u64, held: HeldBytes) -> Self {
         Self {
             max_body,
             memory: POD_MEMORY.max(max_body),
-            held: Arc::default(),
+            held,
         }
     }
 
@@ -142,9 +140,9 @@ impl HeldBody {
 
 impl Hold {
     fn grow(&mut self, more: u64, limit: u64) -> bool {
-        let before = self.held.fetch_add(more, Ordering::Relaxed);
+        let before = self.held.inc_by(more);
         if before + more > limit {
-            self.held.fetch_sub(more, Ordering::Relaxed);
+            self.held.dec_by(more);
             return false;
         }
         self.bytes += more;
@@ -154,7 +152,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.held.dec_by(self.bytes);
     }
 }
 
@@ -202,21 +200,19 @@ mod tests {
 
     #[test]
     fn held_bytes_are_bounded_and_given_back() {
-        let held = Arc::default();
-        let mut a = Hold {
-            held: Arc::clone(&held),
+        let held = HeldBytes::default();
+        let empty = || Hold {
+            held: held.clone(),
             bytes: 0,
         };
+        let mut a = empty();
         assert!(a.grow(60, 100));
-        let mut b = Hold {
-            held: Arc::clone(&held),
-            bytes: 0,
-        };
+        let mut b = empty();
         assert!(!b.grow(60, 100));
         assert!(b.grow(40, 100));
         drop(a);
-        assert_eq!(held.load(Ordering::Relaxed), 40);
+        assert_eq!(held.get(), 40);
         drop(b);
-        assert_eq!(held.load(Ordering::Relaxed), 0);
+        assert_eq!(held.get(), 0);
     }
 }

@@ -4,7 +4,7 @@
 mod live;
 
 use self::live::Live;
-use crate::engine_watch::EngineView;
+use crate::{body::HeldBytes, engine_watch::EngineView};
 use arc_swap::ArcSwap;
 use fairtide_scheduler::{Outcome, Snapshot};
 use fairtide_telemetry::metrics::Registry;
@@ -39,6 +39,7 @@ pub(crate) struct Metrics {
     pub(crate) ttft_seconds: Histograms,
     pub(crate) tpot_seconds: Histograms,
     pub(crate) tokens: Family<TokenLabels, Counter>,
+    pub(crate) body_bytes: HeldBytes,
     pub(crate) policies_applied: Counter,
     pub(crate) policies_refused: Counter,
     pub(crate) channel_connected: Gauge,
@@ -92,6 +93,7 @@ impl Metrics {
             ttft_seconds: Family::new_with_constructor(waits),
             tpot_seconds: Family::new_with_constructor(tpots),
             tokens: Family::default(),
+            body_bytes: HeldBytes::default(),
             policies_applied: Counter::default(),
             policies_refused: Counter::default(),
             channel_connected: Gauge::default(),
@@ -148,6 +150,11 @@ impl Metrics {
             "tokens",
             "How many tokens were delivered, by the engine's count where it says",
             m.tokens.clone(),
+        );
+        registry.register(
+            "body_bytes",
+            "Bytes of request bodies in memory, being read or waiting",
+            m.body_bytes.clone(),
         );
         registry.register(
             "policies_applied",

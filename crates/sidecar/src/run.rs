@@ -143,7 +143,7 @@ impl Sidecar {
                 decisions: Arc::default(),
             },
             upstream: Upstream::new(config.upstream.clone()),
-            bodies: BodyLimits::new(config.max_body_bytes),
+            bodies: BodyLimits::new(config.max_body_bytes, metrics.body_bytes.clone()),
             learned: Arc::default(),
             draining: CancellationToken::new(),
             exchanges: TaskTracker::new(),

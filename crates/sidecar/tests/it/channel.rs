@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fairtide_policy::{Message, Policy};
 use fairtide_resolve::ObjectKey;
 use fairtide_sidecar::{ChannelConfig, PolicySource};
-use fairtide_testkit::{TempDir, eventually, http_get};
+use fairtide_testkit::{TempDir, eventually, free_port, http_get};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
@@ -83,9 +83,15 @@ impl Operator {
         certificates: &Certificates,
         address: Option<SocketAddr>,
     ) -> anyhow::Result<Self> {
-        let wanted = address.unwrap_or(([127, 0, 0, 1], 0).into());
-        let listener = TcpListener::bind(wanted).await?;
-        let address = listener.local_addr()?;
+        // Not from the range of outgoing connections: nobody takes it while the operator is down.
+        let address = match address {
+            Some(address) => address,
+            None => ([127, 0, 0, 1], free_port()?).into(),
+        };
+        let listener = eventually("the port is free", DEADLINE, async || {
+            Ok(TcpListener::bind(address).await?)
+        })
+        .await?;
         let (channels, opened) = mpsc::unbounded_channel();
         let redirect = Arc::<Mutex<Option<SocketAddr>>>::default();
         let stop = CancellationToken::new();
@@ -397,7 +403,7 @@ async fn without_any_policy_it_serves_under_the_bootstraps() -> anyhow::Result<(
     let folder = folder(&certificates)?;
     std::fs::create_dir(folder.path().join("state"))?;
     std::fs::write(folder.path().join("state/policy.json"), "{ half")?;
-    let nobody = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
+    let nobody = ([127, 0, 0, 1], free_port()?).into();
     let mut stage = stage(nobody, folder).await?;
     assert_eq!(class_of(&mut stage).await?, "_default");
     eventually("it is ready", DEADLINE, async || {

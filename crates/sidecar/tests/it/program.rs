@@ -5,6 +5,7 @@ use anyhow::{Context, ensure};
 use fairtide_testkit::{Process, ScriptedEngine, Spawn, TempDir, eventually, free_port, http_get};
 use http::StatusCode;
 use http_body_util::BodyExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 struct Started {
     process: Process,
@@ -64,11 +65,15 @@ async fn told_to_go_it_finishes_what_is_there_and_takes_nothing_new() -> anyhow:
     let running = tokio::spawn(ask("running"));
     let first = started.engine.next(DEADLINE).await?;
     let queued = tokio::spawn(ask("queued"));
+    let mut uploading = tokio::net::TcpStream::connect(started.address).await?;
+    let head = format!("POST {CHAT} HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nha");
+    uploading.write_all(head.as_bytes()).await?;
     let admin = started.admin.clone();
-    eventually("it is queued", DEADLINE, async || {
+    eventually("one is queued and one is read", DEADLINE, async || {
         let (_, page) = http_get(&admin, "/metrics").await?;
         let page = String::from_utf8(page.to_vec())?;
         ensure!(page.contains("fairtide_sidecar_queued{class=\"_default\"} 1"));
+        ensure!(page.contains("fairtide_sidecar_body_bytes 8\n"));
         Ok(())
     })
     .await?;
@@ -85,6 +90,11 @@ async fn told_to_go_it_finishes_what_is_there_and_takes_nothing_new() -> anyhow:
     assert_eq!(parts.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(parts.headers["x-fairtide-outcome"], "draining");
     assert!(parts.headers.contains_key("retry-after"));
+    uploading.write_all(b"lf").await?;
+    let mut text = String::new();
+    uploading.read_to_string(&mut text).await?;
+    assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+    assert!(text.contains("x-fairtide-outcome: draining"), "{text}");
 
     first.answer(StatusCode::OK, "{}");
     started

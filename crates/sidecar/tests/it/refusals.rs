@@ -3,6 +3,7 @@
 use crate::support::{CHAT, Client, DEADLINE, Stage, Whole};
 use anyhow::{Context, ensure};
 use http::StatusCode;
+use tokio::io::AsyncWriteExt;
 
 const TWO: &str = "tier: Batch\nqueue: {maxRequests: 1}\nmatch: [{path: {type: Prefix, value: /}}]";
 const ONE_SEAT: &str = crate::support::ONE_SEAT;
@@ -122,6 +123,25 @@ async fn under_bypass_nobody_waits() -> anyhow::Result<()> {
     stage.outcome("bulk", "completed", 3.0).await?;
     let state = stage.debug("state").await?;
     assert_eq!(state["scheduler"]["inFlight"], 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_that_was_being_read_when_bypass_came_is_not_held() -> anyhow::Result<()> {
+    let mut stage = Stage::new(ONE_SEAT, &[]).await?;
+    let _running = stage.send(CHAT, &[], "first").await?;
+    let _call = stage.engine.next(DEADLINE).await?;
+    let mut upload = tokio::net::TcpStream::connect(stage.address).await?;
+    let head = format!("POST {CHAT} HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nha");
+    upload.write_all(head.as_bytes()).await?;
+    // Its head has been read once it holds memory for its body.
+    stage.until("body_bytes", 2.0).await?;
+    let bypass = crate::support::pool(&format!("{ONE_SEAT}\nmode: Bypass"));
+    stage.folder.write("pool.yaml", bypass)?;
+    stage.until("policies_applied_total", 1.0).await?;
+    upload.write_all(b"lf").await?;
+    let second = stage.engine.next(DEADLINE).await?;
+    ensure!(second.body == "half");
     Ok(())
 }
 
