@@ -139,10 +139,12 @@ fn target(all: &[Candidate<'_>], wishes: &Wishes) -> Result<Option<usize>, Refus
     let accelerated = |it: &Candidate<'_>| is_app(it) && it.container.has_accelerator();
     let manual = wishes.takeover == Takeover::Manual;
     let said = wishes.engine.is_some();
-    let ranks: [&dyn Fn(&Candidate<'_>) -> bool; 5] = [
+    let ranks: [&dyn Fn(&Candidate<'_>) -> bool; 6] = [
         &|it| it.is_proxy(),
         &|it| is_app(it) && it.is_engine(),
         &|it| is_app(it) && it.engine().is_some(),
+        // An engine as a sidecar, of a Job say.
+        &|it| it.is_engine(),
         // From here on nothing in the container itself tells; somebody must have said it.
         &|it| accelerated(it) && (manual || said && it.start == Start::Image),
         &|it| is_app(it) && (manual || said && it.start == Start::Image),
