@@ -48,7 +48,8 @@ pub struct Args {
         long,
         env = "FAIRTIDE_CHANNEL_SAN",
         value_name = "NAME",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = server_name
     )]
     channel_san: Vec<String>,
     /// Where other replicas send sidecars while this one holds the lease. Default: the address of
@@ -152,12 +153,6 @@ impl Args {
             }
             None => AskedSource::Cluster(self.kubeconfig),
         };
-        let channel_san: Vec<String> = self
-            .channel_san
-            .into_iter()
-            .map(|name| name.trim().to_owned())
-            .filter(|name| !name.is_empty())
-            .collect();
         Ok(Asked {
             source,
             options: Options {
@@ -165,7 +160,7 @@ impl Args {
                 admin: self.admin,
                 namespace: self.namespace,
                 ca_copy: self.channel_ca_dir,
-                names: channel_san,
+                names: self.channel_san,
                 advertise: self.channel_advertise,
                 host: host_name(),
                 lease: crate::lease::Timings::default(),
@@ -189,6 +184,14 @@ fn https_url(text: &str) -> Result<String, String> {
     match whole {
         true => Ok(text.trim_end_matches('/').to_owned()),
         false => Err("write https://HOST:PORT, without a path".to_owned()),
+    }
+}
+
+fn server_name(text: &str) -> Result<String, String> {
+    let name = text.trim();
+    match rustls_pki_types::ServerName::try_from(name) {
+        Ok(_) => Ok(name.to_owned()),
+        Err(_) => Err("write a DNS name or an IP address, without a port".to_owned()),
     }
 }
 
@@ -274,6 +277,11 @@ mod tests {
     fn names_are_listed_or_repeated() {
         let asked = read(&["--channel-san", "a,b", "--channel-san", "10.0.0.1"]).unwrap();
         assert_eq!(asked.options.names, ["a", "b", "10.0.0.1"]);
+        let refused = read(&["--channel-san", "a,https://b"]);
+        let Err(Exit::Usage(text)) = &refused else {
+            panic!("not a usage error: {refused:?}");
+        };
+        assert!(text.contains("without a port"), "{text}");
     }
 
     #[test]

@@ -35,6 +35,9 @@ const CHANNEL: &str = "channel";
 /// Changes that may wait to be taken in.
 const CHANGES: usize = 1_024;
 
+/// One try to get the CA.
+const CA_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Between two tries to get the CA.
 const CA_RETRY: Duration = Duration::from_secs(2);
 
@@ -97,7 +100,7 @@ pub enum StartError {
         source: io::Error,
     },
     /// No token to compare with.
-    #[error("--channel-token {}", path.display())]
+    #[error("--channel-token needs a file with a token in it, not {}", path.display())]
     Token {
         /// The file.
         path: PathBuf,
@@ -106,14 +109,28 @@ pub enum StartError {
         source: io::Error,
     },
     /// No manifests.
-    #[error("--manifests")]
+    #[error("--manifests needs a folder of manifests that can be read")]
     Manifests(#[from] FilesError),
     /// No CA.
     #[error("channel CA")]
     Ca(#[from] CaError),
     /// No TLS.
-    #[error("channel names (--channel-san)")]
+    #[error("--channel-san needs DNS names or IP addresses")]
     Tls(#[from] TlsError),
+}
+
+// === impl StartError ===
+
+impl StartError {
+    /// Whether a flag's value is to blame, and not the machine.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Token { .. } | Self::Manifests(FilesError::Unreadable(_)) | Self::Tls(_) => true,
+            Self::Manifests(FilesError::Unwatchable { .. }) | Self::Listen { .. } | Self::Ca(_) => {
+                false
+            }
+        }
+    }
 }
 
 /// A running operator.
@@ -317,9 +334,10 @@ impl Shared {
         self.tasks.spawn(async move {
             loop {
                 let stopped = shared.stop.clone();
+                let ca = ChannelCa::in_secret(client.clone(), &options.namespace);
                 let ca = tokio::select! {
                     () = stopped.cancelled() => return,
-                    ca = ChannelCa::in_secret(client.clone(), &options.namespace) => ca,
+                    ca = tokio::time::timeout(CA_TIMEOUT, ca) => ca.unwrap_or(Err(CaError::Slow)),
                 };
                 let ready = ca.map_err(StartError::from).and_then(|ca| {
                     if let Some(dir) = &options.ca_copy {

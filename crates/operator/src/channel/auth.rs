@@ -19,6 +19,9 @@ use tokio::time::Instant;
 /// token dies soon after.
 const REVIEW_LIFE: Duration = Duration::from_secs(60);
 
+/// Below what sidecars wait for an answer of ours.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
+
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
@@ -88,11 +91,16 @@ impl TokenReviews {
             },
             ..TokenReview::default()
         };
-        let review = self
-            .api
-            .create(&PostParams::default(), &request)
-            .await
-            .map_err(|error| AuthError::Unavailable(error.to_string()))?;
+        let params = PostParams::default();
+        let review = self.api.create(&params, &request);
+        let review = match tokio::time::timeout(REVIEW_TIMEOUT, review).await {
+            Ok(Ok(review)) => review,
+            Ok(Err(error)) => return Err(AuthError::Unavailable(error.to_string())),
+            Err(_) => {
+                let text = "the API server doesn't answer".to_owned();
+                return Err(AuthError::Unavailable(text));
+            }
+        };
         let status = review.status.unwrap_or_default();
         let ours = status
             .audiences

@@ -54,6 +54,9 @@ pub enum CaError {
     /// The Secret can't be used.
     #[error("Secret {CHANNEL_CA_SECRET}")]
     Secret(#[source] Box<kube::Error>),
+    /// The API server doesn't answer.
+    #[error("no answer about Secret {CHANNEL_CA_SECRET}")]
+    Slow,
     /// What is stored is no CA.
     #[error("{place} holds no usable CA ({reason}); delete it, and it is made anew")]
     Unusable {

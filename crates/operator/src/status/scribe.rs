@@ -12,7 +12,7 @@ use super::{
     writer::{WriteError, Writer},
 };
 use crate::{fleet::Fleet, lease::Claim, metrics::Metrics, world::World};
-use fairtide_api::conditions::{PROGRAMMED, reason};
+use fairtide_api::conditions::{ACCEPTED, CONFLICTED, PROGRAMMED, RESOLVED_REFS, reason};
 use fairtide_resolve::{ObjectKey, Warning};
 use futures::StreamExt;
 use k8s_openapi::jiff::Timestamp;
@@ -259,18 +259,64 @@ async fn at(when: Option<Instant>) {
 
 /// Whether the only news is that sidecars aren't connected (yet).
 fn only_lost_touch(old: &Standing, new: &Standing) -> bool {
-    let programmed = |standing: &Standing| standing.condition(PROGRAMMED).cloned();
-    let (Some(before), Some(after)) = (programmed(old), programmed(new)) else {
+    let said = |standing: &Standing, type_| {
+        let found = standing.condition(type_)?;
+        Some((found.status.clone(), found.reason.clone()))
+    };
+    let same = |type_| said(old, type_) == said(new, type_);
+    let (Some((before, _)), Some((_, after))) = (said(old, PROGRAMMED), said(new, PROGRAMMED))
+    else {
         return false;
     };
     old.observed_generation == new.observed_generation
-        && before.status == "True"
-        && (after.status == "Unknown"
-            || after.reason == reason::PENDING
-            || after.reason == reason::PARTIALLY_PROGRAMMED)
+        && [ACCEPTED, RESOLVED_REFS, CONFLICTED].into_iter().all(same)
+        && before == "True"
+        && [
+            reason::NO_ENDPOINTS,
+            reason::PENDING,
+            reason::PARTIALLY_PROGRAMMED,
+        ]
+        .contains(&after.as_str())
 }
 
 /// Resource versions of one kind are ordered numbers; where they aren't, what was read counts.
 fn number(version: Option<&str>) -> Option<u64> {
     version?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Counts, standing::finding};
+    use fairtide_api::conditions::READY;
+    use fairtide_resolve::Status;
+
+    fn standing(generation: i64, refs: Status, programmed: Status, why: &'static str) -> Standing {
+        let findings = [
+            finding(ACCEPTED, Status::True, reason::ACCEPTED, ""),
+            finding(RESOLVED_REFS, refs, reason::RESOLVED_REFS, ""),
+            finding(PROGRAMMED, programmed, why, ""),
+            finding(READY, programmed, why, ""),
+        ];
+        let now = Timestamp::UNIX_EPOCH;
+        Standing::renewed(None, generation, &findings, Counts::Pools(None), now)
+    }
+
+    #[test]
+    fn sidecars_that_are_not_back_yet_are_no_news_but_all_else_is() {
+        let programmed = standing(1, Status::True, Status::True, reason::PROGRAMMED);
+        let is_held = |generation, refs, status, why| {
+            only_lost_touch(&programmed, &standing(generation, refs, status, why))
+        };
+        let unknown = Status::Unknown;
+        assert!(is_held(1, Status::True, unknown, reason::NO_ENDPOINTS));
+        assert!(is_held(1, Status::True, Status::False, reason::PENDING));
+        // An edit, a refusal, a reference that is gone.
+        assert!(!is_held(2, Status::True, unknown, reason::NO_ENDPOINTS));
+        assert!(!is_held(1, Status::True, Status::False, reason::REJECTED));
+        assert!(!is_held(1, Status::False, unknown, reason::NO_ENDPOINTS));
+        let pending = standing(1, Status::True, Status::False, reason::PENDING);
+        let none = standing(1, Status::True, unknown, reason::NO_ENDPOINTS);
+        assert!(!only_lost_touch(&pending, &none));
+    }
 }

@@ -15,7 +15,7 @@ use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 /// Spent only by a failing test.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An open channel.
 pub struct Sidecar {
