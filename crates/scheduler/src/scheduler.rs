@@ -133,6 +133,13 @@ impl Scheduler {
         self.observe_headroom(now);
     }
 
+    /// What was seen of the wish for interactive seats doesn't count: requests went past the
+    /// scheduler for a while, so that none were wanted of it. It starts anew at a quarter.
+    pub fn restart_headroom(&mut self, now: Duration) {
+        self.headroom = Headroom::new(now);
+        self.observe_headroom(now);
+    }
+
     /// From now on new requests are refused with `draining`; what is queued is still served.
     pub fn drain(&mut self) {
         self.draining = true;

@@ -223,9 +223,13 @@ impl Task {
             }
             Event::Apply(settings, binding, done) => {
                 self.scheduler.apply(*settings, now);
-                self.binding = binding;
-                if binding == Binding::Bypassed {
-                    self.let_all_go(now);
+                let before = std::mem::replace(&mut self.binding, binding);
+                match binding {
+                    Binding::Bypassed => self.let_all_go(now),
+                    Binding::Enforced if before == Binding::Bypassed => {
+                        self.scheduler.restart_headroom(now);
+                    }
+                    Binding::Enforced => {}
                 }
                 let _ = done.send(());
             }

@@ -110,6 +110,11 @@ impl Installation {
         self.operator.as_ref().map(Process::log).unwrap_or_default()
     }
 
+    /// The operator's exit status, if it has ended by itself.
+    pub fn operator_exited(&mut self) -> Option<i32> {
+        self.operator.as_mut().and_then(Process::exited)
+    }
+
     /// Starts the sidecar of a pod, which is created, and waits until it takes traffic.
     pub async fn start_sidecar(&self, asked: SidecarAsked<'_>) -> anyhow::Result<Sidecar> {
         Sidecar::start(self, asked, START).await

@@ -32,6 +32,17 @@ fn batch_leaves_seats_free_for_interactive_work() {
 }
 
 #[test]
+fn seats_are_kept_anew_after_requests_went_past_the_scheduler() {
+    let mut scene = Scene::new(pod(16, vec![chat(), batch()]));
+    scene.run(60.0);
+    scene.scheduler.restart_headroom(scene.now);
+    for _ in 0..40 {
+        scene.arrive(ask("batch").tokens(100, 5_000));
+    }
+    assert_eq!(scene.in_flight("batch"), 12, "a quarter is kept");
+}
+
+#[test]
 fn reserved_seats_are_a_floor() {
     let mut settings = pod(16, vec![chat(), batch()]);
     settings.reserved_seats = 10;

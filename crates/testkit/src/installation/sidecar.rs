@@ -93,6 +93,11 @@ impl Sidecar {
         self.process = None;
     }
 
+    /// Its exit status, if it has ended by itself.
+    pub fn exited(&mut self) -> Option<i32> {
+        self.process.as_mut().and_then(Process::exited)
+    }
+
     /// Where it takes traffic.
     pub fn address(&self) -> SocketAddr {
         self.listen
