@@ -22,6 +22,9 @@ mod table;
 
 use std::process::ExitCode;
 
+/// Where report, logs and policy files go.
+const FOLDER: &str = "target/demo-cluster";
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let asked = match args::read() {

@@ -1,6 +1,7 @@
 //! The demo from start to report.
 
 use crate::{
+    FOLDER,
     args::Args,
     exhibit::Edit,
     fleet::Fleet,
@@ -105,7 +106,7 @@ pub async fn run(asked: &Args) -> anyhow::Result<Report> {
 
 /// Where reports, logs and policy files go, empty.
 fn fresh_folder() -> anyhow::Result<PathBuf> {
-    let folder = PathBuf::from("target/demo");
+    let folder = PathBuf::from(FOLDER);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("empty {}", folder.display()))?;
     }
