@@ -6,7 +6,13 @@ use crate::{exhibit::Exhibit, policy::PolicyFiles};
 use anyhow::{Context, bail, ensure};
 use fairtide_testkit::{Installation, Process, Sidecar, SidecarAsked, Spawn, binary, free_port};
 use serde_json::Value;
-use std::{fs, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// The namespace of the demo's policy files.
@@ -27,7 +33,9 @@ pub struct Fleet {
     sidecars: Vec<Sidecar>,
     engines: Vec<Process>,
     fairtide: Installation,
-    policy: String,
+    policy: PathBuf,
+    /// What each file held when it was last applied.
+    applied: BTreeMap<PathBuf, String>,
 }
 
 // === impl Fleet ===
@@ -51,7 +59,8 @@ impl Fleet {
             sidecars: Vec::new(),
             engines: Vec::new(),
             fairtide,
-            policy: policy.folder().display().to_string(),
+            policy: policy.folder().to_owned(),
+            applied: BTreeMap::new(),
         };
         this.apply().await?;
         for at in 0..exhibit.engines {
@@ -151,13 +160,18 @@ impl Fleet {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// `kubectl apply` of the policy files; says what it changed.
-    async fn apply(&self) -> anyhow::Result<()> {
-        let args = ["apply", "-f", &self.policy];
-        let said = self.fairtide.api.kubectl(&args).await?;
-        println!("$ kubectl apply -f policy/");
-        for line in said.lines().filter(|line| !line.ends_with("unchanged")) {
-            println!("{line}");
+    /// `kubectl apply` of each policy file that is new or was edited.
+    async fn apply(&mut self) -> anyhow::Result<()> {
+        for path in yaml_files(&self.policy)? {
+            let text = fs::read_to_string(&path)?;
+            if self.applied.get(&path) == Some(&text) {
+                continue;
+            }
+            let file = path.to_str().context("the path is UTF-8")?;
+            let said = self.fairtide.api.kubectl(&["apply", "-f", file]).await?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            println!("$ kubectl apply -f {name}\n{}", said.trim_end());
+            self.applied.insert(path, text);
         }
         Ok(())
     }
@@ -183,6 +197,19 @@ impl Fleet {
         });
         Ok(versions.collect())
     }
+}
+
+/// In the order of their names.
+fn yaml_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ending| ending == "yaml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// What a pod's sidecar should obey, and what it obeys.
