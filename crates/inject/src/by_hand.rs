@@ -1,6 +1,7 @@
 //! Containers whose command line can't be changed from outside: what their owner can write.
 
-use crate::{choose::Candidate, listen, names, refusal::Refusal, start::Start, takeover::Engine};
+use crate::{choose::Candidate, listen, names, refusal::Refusal, start::Start};
+use fairtide_policy::Engine;
 
 /// What a container starts, for a message.
 pub(crate) fn what(candidate: &Candidate<'_>) -> String {

@@ -9,11 +9,12 @@ use crate::{
     pod::{Container, List, Pod},
     refusal::Refusal,
     start::{Program, Start, engine_in, start},
-    takeover::{Engine, Takeover},
+    takeover::Takeover,
     variables::Variables,
     wishes::Wishes,
     words::{Word, words},
 };
+use fairtide_policy::Engine;
 
 /// A container that runs as long as the pod, and what it starts.
 #[derive(Debug)]

@@ -3,8 +3,9 @@
 
 use crate::{
     resources::Resources,
-    takeover::{Engine, Isolation, Takeover},
+    takeover::{Isolation, Takeover},
 };
+use fairtide_policy::Engine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -6,7 +6,8 @@
 //! the kubelet doesn't do TLS in hooks reliably. On the node's network it calls the wrong address,
 //! so there is none.
 
-use crate::{bootstrap::Drain, edit::Edit, names, pod::Pod, status::Status, warning::Warning};
+use crate::{edit::Edit, names, pod::Pod, status::Status, warning::Warning};
+use fairtide_policy::bootstrap::Drain;
 use serde_json::{Value, json};
 
 /// A deleted pod is still routed to for a while.

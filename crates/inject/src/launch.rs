@@ -18,10 +18,10 @@ use crate::{
     pod::Container,
     refusal::Refusal,
     start::{Program, is_tgi_image},
-    takeover::Engine,
     variables::Variables,
     words::{self, FlagPlace, Word, flag, switch},
 };
+use fairtide_policy::Engine;
 use serde_json::{Value, json};
 
 /// The most ports of one engine.

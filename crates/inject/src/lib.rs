@@ -14,7 +14,6 @@
 #![deny(missing_docs)]
 
 mod asked;
-mod bootstrap;
 mod by_hand;
 mod choose;
 mod container_ports;
@@ -50,15 +49,13 @@ mod wishes;
 mod words;
 
 pub use asked::Skip;
-pub use bootstrap::{
-    Bootstrap, Channel, Check, CheckAction, Checks, Drain, Header, Listener, PoolName,
-};
 pub use context::{Context, Namespace, Operator, Pool, PoolSettings, ServerVersion};
+pub use fairtide_policy::Engine;
 pub use inject::{Injection, Outcome, inject};
 pub use patch::{Operation, Patch, PatchError};
 pub use qos::{QosClass, qos_class};
 pub use refusal::Refusal;
 pub use resources::Resources;
 pub use status::{PortPair, Status};
-pub use takeover::{Engine, Isolation, Takeover};
+pub use takeover::{Isolation, Takeover};
 pub use warning::Warning;

@@ -12,10 +12,11 @@ use crate::{
     refusal::Refusal,
     start::{Program, Start},
     status::{self, PortPair, Status},
-    takeover::{Engine, Isolation, Takeover},
+    takeover::{Isolation, Takeover},
     warning::Warning,
     wishes::Wishes,
 };
+use fairtide_policy::Engine;
 
 /// Decides, or says why the pod is left alone.
 pub(crate) fn plan(

@@ -7,7 +7,6 @@
 //! before it may restart the engine.
 
 use crate::{
-    bootstrap::{Check, CheckAction, Checks, Header},
     edit::Edit,
     exec_text::{Rewritten, reads_variable, rewrite},
     pod::{Container, HOOKS},
@@ -17,6 +16,7 @@ use crate::{
     variables::Variables,
     warning::Warning,
 };
+use fairtide_policy::bootstrap::{Check, CheckAction, Checks, Header};
 use serde_json::{Map, Value, json};
 
 /// How long the sidecar may be away before the kubelet restarts the engine that it asks through

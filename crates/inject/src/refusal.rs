@@ -1,10 +1,7 @@
 //! Why a pod isn't injected, in a sentence that says what to write instead.
 
-use crate::{
-    context::ServerVersion,
-    names,
-    takeover::{Engine, Takeover},
-};
+use crate::{context::ServerVersion, names, takeover::Takeover};
+use fairtide_policy::Engine;
 
 /// A pod that was to be injected and can't be. Its message is for the person who wrote the pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

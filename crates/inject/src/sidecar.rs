@@ -6,7 +6,6 @@
 
 use crate::{
     asked::in_lws,
-    bootstrap::{Bootstrap, Channel, Checks, Drain, Listener, PoolName},
     container_ports,
     context::Context,
     edit::Edit,
@@ -20,6 +19,7 @@ use crate::{
     warning::Warning,
     wishes::Wishes,
 };
+use fairtide_policy::bootstrap::{Bootstrap, Channel, Checks, Drain, Listener, PoolName};
 use serde_json::{Value, json};
 
 /// All that the container depends on.

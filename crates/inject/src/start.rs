@@ -4,7 +4,8 @@
 //! process, `numactl`) is looked through; a shell isn't, since what it does with its arguments is
 //! in the script.
 
-use crate::{pod::Container, takeover::Engine, words::Word};
+use crate::{pod::Container, words::Word};
+use fairtide_policy::Engine;
 
 /// A server whose command line is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

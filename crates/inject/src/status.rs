@@ -7,8 +7,9 @@ use crate::{
     names,
     pod::Pod,
     refusal::Refusal,
-    takeover::{Engine, Isolation, Takeover},
+    takeover::{Isolation, Takeover},
 };
+use fairtide_policy::Engine;
 use serde::{Deserialize, Serialize};
 
 /// The value of the annotation `fairtide.dev/status`, as JSON.

@@ -32,20 +32,6 @@ pub enum Isolation {
     Loopback,
 }
 
-/// The engines whose command lines are understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Engine {
-    /// vLLM.
-    #[serde(rename = "VLLM")]
-    Vllm,
-    /// Text Generation Inference.
-    #[serde(rename = "TGI")]
-    Tgi,
-    /// SGLang.
-    #[serde(rename = "SGLang")]
-    Sglang,
-}
-
 // === impl Takeover ===
 
 impl Takeover {
@@ -94,32 +80,6 @@ impl Isolation {
 }
 
 impl fmt::Display for Isolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-// === impl Engine ===
-
-impl Engine {
-    pub(crate) const WORDS: &'static str = "VLLM, TGI or SGLang";
-
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        [Self::Vllm, Self::Tgi, Self::Sglang]
-            .into_iter()
-            .find(|engine| engine.word() == word)
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Vllm => "VLLM",
-            Self::Tgi => "TGI",
-            Self::Sglang => "SGLang",
-        }
-    }
-}
-
-impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }

@@ -11,8 +11,9 @@ use crate::{
     port_list, quantity,
     refusal::Refusal,
     resources::Resources,
-    takeover::{Engine, Isolation, Takeover},
+    takeover::{Isolation, Takeover},
 };
+use fairtide_policy::Engine;
 use std::collections::BTreeMap;
 
 /// Running requests get five minutes by default.

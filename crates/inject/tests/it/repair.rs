@@ -1,7 +1,8 @@
 //! A pod that was injected and comes again: after other webhooks, or as a copy.
 
 use super::fixtures;
-use fairtide_inject::{Bootstrap, Context, Outcome, Pool, Refusal, inject};
+use fairtide_inject::{Context, Outcome, Pool, Refusal, inject};
+use fairtide_policy::Bootstrap;
 use serde_json::{Value, json};
 
 struct Injected {

@@ -5,6 +5,7 @@ use super::metadata::Metadata;
 /// The allowed arrows. A crate that isn't here may use none of ours.
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &["scheduler"]),
+    ("inject", &["policy"]),
     ("resolve", &["policy", "api"]),
     (
         "sidecar",

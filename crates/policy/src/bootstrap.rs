@@ -1,7 +1,7 @@
 //! What the sidecar is told in its environment: enough to serve for ever, also when the operator
 //! never answers.
 
-use crate::takeover::Engine;
+use crate::Engine;
 use serde::{Deserialize, Serialize};
 
 /// The value of `FAIRTIDE_BOOTSTRAP`, as JSON. Readers ignore fields that they don't know.
