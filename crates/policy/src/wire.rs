@@ -81,6 +81,23 @@ pub struct Report {
     /// The token limit in force; `None`: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_limit: Option<u64>,
+    /// The mode in force: `Enforce` or `Bypass`. A word, so that a reader takes also one that it
+    /// doesn't know. `None`: an older sidecar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Who set the mode: `pool`, or `annotation` of this one pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_source: Option<String>,
+    /// Whether the pod wants traffic. `None`: an older sidecar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// Where the pod is on its way out: `serving`, `lame_duck`, `closing` or `drained`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Whether the engine answers on the pod's own addresses, so that clients can go around the
+    /// sidecar. `None`: not known (yet).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bypassable: Option<bool>,
     /// By class.
     pub classes: Vec<ClassReport>,
 }
@@ -103,4 +120,25 @@ pub struct ClassReport {
     pub queued: u32,
     /// Requests in the engine.
     pub in_flight: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_sidecars_report_can_be_read_and_a_newer_ones_by_older_readers() {
+        let older = r#"{"type":"report","v":1,"inFlight":1,"inFlightTokens":2,"classes":[]}"#;
+        let Ok(Message::Report { report, .. }) = serde_json::from_str(older) else {
+            panic!("not read");
+        };
+        assert_eq!((report.bypassable, report.mode), (None, None));
+        let newer = r#"{"type":"report","v":1,"inFlight":1,"inFlightTokens":2,"classes":[],
+            "mode":"Observe","bypassable":true,"fromTheFuture":{"a":1}}"#;
+        let Ok(Message::Report { report, .. }) = serde_json::from_str(newer) else {
+            panic!("not read");
+        };
+        assert_eq!(report.mode.as_deref(), Some("Observe"));
+        assert_eq!(report.bypassable, Some(true));
+    }
 }

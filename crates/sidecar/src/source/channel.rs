@@ -253,6 +253,11 @@ impl Channel {
             in_flight: snapshot.in_flight,
             in_flight_tokens: snapshot.in_flight_tokens,
             token_limit: snapshot.token_limit,
+            mode: None,
+            mode_source: None,
+            ready: None,
+            phase: None,
+            bypassable: None,
             classes: self.class_reports(&snapshot),
         }
     }
