@@ -30,6 +30,8 @@ pub(crate) struct Class {
     pub(crate) queued_bytes: u64,
     /// Bucket units that the queued requests will reserve.
     pub(crate) queued_reserve: f64,
+    /// Bucket units that queued requests on the pod's other ports will reserve.
+    pub(crate) reserved_elsewhere: f64,
     pub(crate) in_flight: u32,
     pub(crate) in_flight_ctx: u64,
     pub(crate) bucket: Option<Bucket>,
@@ -61,6 +63,7 @@ impl Class {
             queued_tokens: 0,
             queued_bytes: 0,
             queued_reserve: 0.0,
+            reserved_elsewhere: 0.0,
             in_flight: 0,
             in_flight_ctx: 0,
             counter: 0.0,

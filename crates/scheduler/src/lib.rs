@@ -23,7 +23,7 @@ mod tenants;
 
 pub use outcome::{Outcome, Reason};
 pub use request::{Decision, Refusal, Request, RequestId, Tokens};
-pub use scheduler::Scheduler;
+pub use scheduler::{Charge, Scheduler};
 pub use settings::{
     BucketSettings, BucketUnit, ClassSettings, EngineFacts, Limit, QueueSettings, Settings, Tier,
 };

@@ -13,6 +13,7 @@ pub(crate) struct Outputs {
     next: usize,
     p90: Option<u64>,
     mean: Option<u64>,
+    median: Option<u64>,
 }
 
 // === impl Outputs ===
@@ -30,12 +31,18 @@ impl Outputs {
         sorted.sort_unstable();
         let n = sorted.len();
         self.p90 = Some(sorted[(n * 9).div_ceil(10) - 1].into());
+        self.median = Some(sorted[(n - 1) / 2].into());
         self.mean = Some(sorted.iter().map(|&t| u64::from(t)).sum::<u64>() / n as u64);
     }
 
     /// The usual length of an answer.
     pub(crate) fn mean(&self) -> u64 {
         self.mean.unwrap_or(UNKNOWN)
+    }
+
+    /// The length that half of the answers don't pass.
+    pub(crate) fn median(&self) -> Option<u64> {
+        self.median
     }
 
     /// The length that nine of ten answers don't pass, else the class's, else a guess.

@@ -8,14 +8,16 @@
 
 mod admit;
 mod apply;
+mod aside;
 mod charge;
 mod dispatch;
 mod enqueue;
+mod peers;
 mod view;
 
 use crate::{
     Decision, EngineFacts, RequestId, Settings, class::Class, decayed::Decayed, headroom::Headroom,
-    id_hash::IdMap, tenants::Slot,
+    id_hash::IdMap, outputs::Outputs, tenants::Slot,
 };
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -23,7 +25,9 @@ use std::{
     time::Duration,
 };
 
-/// Orders and limits the requests of one pod.
+pub use peers::Charge;
+
+/// Orders and limits the requests of one engine port.
 #[derive(Debug)]
 pub struct Scheduler {
     settings: Settings,
@@ -49,6 +53,12 @@ pub struct Scheduler {
     looked_at: Duration,
     accrued_at: Duration,
     draining: bool,
+    held: bool,
+    /// Milliseconds that the last requests were in the engine.
+    stays: Outputs,
+    /// Whether there are other ports, for which charges are left.
+    shares: bool,
+    charges: Vec<Charge>,
 }
 
 /// A request that is queued or running.
@@ -75,6 +85,8 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Running {
     started: Duration,
+    /// Whether it was started by the rules, and so is charged for.
+    bound: bool,
     /// Bucket units debited.
     reserved: f64,
     /// Cost that the class's credit was charged with at the start.
@@ -122,6 +134,10 @@ impl Scheduler {
             looked_at: now,
             accrued_at: now,
             draining: false,
+            held: false,
+            stays: Outputs::default(),
+            shares: false,
+            charges: Vec::new(),
         };
         scheduler.apply(settings, now);
         scheduler

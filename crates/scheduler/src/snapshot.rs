@@ -24,6 +24,36 @@ pub struct Snapshot {
     pub classes: Vec<ClassSnapshot>,
 }
 
+// === impl Snapshot ===
+
+impl Snapshot {
+    /// The pod as a whole, of its ports. Limits add up; a bucket is the same on all of them.
+    pub fn together(ports: &[Snapshot]) -> Snapshot {
+        let mut ports = ports.iter();
+        let mut whole = ports.next().cloned().unwrap_or_default();
+        for port in ports {
+            whole.in_flight += port.in_flight;
+            whole.in_flight_tokens += port.in_flight_tokens;
+            whole.seat_cap = whole.seat_cap.zip(port.seat_cap).map(|(a, b)| a + b);
+            whole.reserve += port.reserve;
+            whole.token_limit = whole.token_limit.zip(port.token_limit).map(|(a, b)| a + b);
+            whole.queued_bytes += port.queued_bytes;
+            whole.served_cost += port.served_cost;
+            for (class, other) in whole.classes.iter_mut().zip(&port.classes) {
+                class.queued += other.queued;
+                class.queued_tokens += other.queued_tokens;
+                class.in_flight += other.in_flight;
+                class.in_flight_tokens += other.in_flight_tokens;
+                class.served_cost += other.served_cost;
+                class.credit += other.credit;
+                class.active_tenants = class.active_tenants.max(other.active_tenants);
+                class.self_limited |= other.self_limited;
+            }
+        }
+        whole
+    }
+}
+
 /// One class at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSnapshot {

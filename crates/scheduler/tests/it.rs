@@ -10,6 +10,8 @@ mod laws;
 mod order;
 #[path = "it/policy_change.rs"]
 mod policy_change;
+#[path = "it/ports.rs"]
+mod ports;
 #[path = "it/queues.rs"]
 mod queues;
 #[path = "it/scene.rs"]

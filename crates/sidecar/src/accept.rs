@@ -4,13 +4,23 @@
 //! and its seat is worth more than the few tools that read on after that. A timer must be set, or
 //! hyper's own timeouts do nothing.
 
-use crate::path::RequestPath;
-use hyper::service::service_fn;
+use crate::{lifecycle::Phase, path::RequestPath, self_check::Callers};
+use http::{Request, Version};
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
 };
-use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -34,6 +44,8 @@ pub(crate) struct Connections {
     pub(crate) closing: CancellationToken,
     /// Counts those that are open.
     pub(crate) open: TaskTracker,
+    /// Who came, while the self-check looks for its own connections.
+    pub(crate) callers: Callers,
 }
 
 /// Takes connections until they are to close.
@@ -49,6 +61,7 @@ pub(crate) async fn accept(
         };
         match accepted {
             Ok((stream, peer)) => {
+                connections.callers.note(peer);
                 let serving = serve(stream, peer, path.clone(), connections.closing.clone());
                 connections.open.spawn(serving);
             }
@@ -68,9 +81,13 @@ async fn serve(
 ) {
     // Small events must leave at once.
     let _ = stream.set_nodelay(true);
-    let peer = peer.ip();
-    let service = service_fn(move |request| {
+    let peer = peer.ip().to_canonical();
+    let http2 = Arc::new(AtomicBool::new(false));
+    let lifecycle = path.lifecycle.clone();
+    let seen = http2.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
         let path = path.clone();
+        seen.store(request.version() == Version::HTTP_2, Ordering::Relaxed);
         async move { Ok::<_, Infallible>(path.answer(request, peer).await) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -87,9 +104,21 @@ async fn serve(
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_EVERY);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    // HTTP/2 is told at once to go elsewhere with what is new. HTTP/1 learns it from its next
+    // answer: closed while idle, it might lose a request that is on its way.
+    let goes = async {
+        tokio::select! {
+            () = closing.cancelled() => {}
+            () = lifecycle.reached(Phase::Closing) => {
+                if !http2.load(Ordering::Relaxed) {
+                    closing.cancelled().await;
+                }
+            }
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = closing.cancelled() => {
+        () = goes => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

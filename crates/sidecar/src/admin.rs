@@ -1,12 +1,13 @@
 //! What a person may look at from inside the pod: the state of the scheduler, the policy in force
 //! and the last decisions. Read only, on loopback only.
 
+mod pod;
+
 use crate::{
-    admission::Admission, decisions::Decisions, engine_watch::EngineView, estimate::Learned,
-    in_force::PolicySeat,
+    admission::Admission, decisions::Decisions, engine_watch::EngineViews, estimate::Learned,
+    in_force::PolicySeat, pod_state::PodState, readiness::EngineState,
 };
-use arc_swap::ArcSwap;
-use axum::{Json, Router, extract::State, routing::get};
+use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
 use fairtide_scheduler::{ClassSnapshot, Snapshot, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,9 +17,28 @@ use std::sync::Arc;
 pub(crate) struct Shown {
     pub(crate) policy: PolicySeat,
     pub(crate) admission: Admission,
-    pub(crate) engine: Arc<ArcSwap<EngineView>>,
+    pub(crate) engine: Arc<EngineViews>,
     pub(crate) learned: Arc<Learned>,
     pub(crate) decisions: Arc<Decisions>,
+    pub(crate) state: PodState,
+}
+
+pub(crate) use pod::{Hook, Question, routes as pod_routes};
+
+/// The same paths on the node's network, where loopback belongs to everybody on the node.
+pub(crate) fn shown_to_nobody() -> Router {
+    let text = "not shown on the node's network\n";
+    let refuse = move || async move { (StatusCode::FORBIDDEN, text) };
+    Router::new()
+        .route("/debug/state", get(refuse))
+        .route("/debug/decisions", get(refuse))
+}
+
+/// `/engine/ready`.
+pub(crate) fn engine_ready(shown: Shown) -> Router {
+    Router::new()
+        .route("/engine/ready", get(pod::ready))
+        .with_state(shown)
 }
 
 /// `/debug/state` and `/debug/decisions`.
@@ -34,10 +54,31 @@ async fn decisions(State(shown): State<Shown>) -> Json<Value> {
 }
 
 async fn state(State(shown): State<Shown>) -> Json<Value> {
-    let snapshot = shown.admission.snapshot().await;
+    let ports = shown.admission.snapshots().await;
+    let snapshot = Snapshot::together(&ports);
+    let unknown_mode = shown.policy.unknown_mode().await;
     let policy = shown.policy.load();
-    let engine = shown.engine.load();
+    let engine = shown.engine.together();
+    let state = &shown.state;
+    let found = state.found.load();
+    let health = state.engine.borrow().clone();
     Json(json!({
+        "pod": {
+            "phase": state.lifecycle.phase().word(),
+            "ready": state.health.is_ready(),
+            "missing": state.health.missing(),
+            "engine": health.word(),
+            "engineWhy": match &health {
+                EngineState::Down(why) => Some(why),
+                _ => None,
+            },
+            "engineRestart": state.restart.is_on(),
+            "mode": policy.mode.word(),
+            "modeSource": policy.mode.source,
+            "unknownMode": unknown_mode,
+            "reached": found.reached,
+            "bypassable": found.bypassable,
+        },
         "policy": {
             "version": policy.version,
             "source": policy.source,
@@ -59,6 +100,7 @@ async fn state(State(shown): State<Shown>) -> Json<Value> {
             "tokensPerEvent": shown.learned.tokens_per_event(),
         },
         "scheduler": scheduler(&snapshot),
+        "ports": ports.iter().map(scheduler).collect::<Vec<_>>(),
     }))
 }
 

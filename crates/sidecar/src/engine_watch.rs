@@ -4,15 +4,18 @@
 
 mod seats;
 
-use crate::admission::Admission;
+use crate::{
+    admission::Admission,
+    dial::{Dial, EngineAddress},
+};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use fairtide_engine::{EngineGauges, max_model_len};
 use fairtide_scheduler::EngineFacts;
-use http::{Request, StatusCode, Uri, uri::Authority};
+use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::Client,
     rt::{TokioExecutor, TokioTimer},
 };
 use seats::SeatLearner;
@@ -57,12 +60,21 @@ enum ReadError {
 
 /// Reads pages of one engine.
 struct Reader {
-    client: Client<HttpConnector, Empty<Bytes>>,
-    engine: Authority,
+    client: Client<Dial, Empty<Bytes>>,
+    engine: EngineAddress,
 }
 
-/// Watches an engine for as long as the process lives.
-pub(crate) async fn watch(engine: Authority, admission: Admission, view: Arc<ArcSwap<EngineView>>) {
+/// What is known of the engine behind each port.
+#[derive(Debug, Default)]
+pub(crate) struct EngineViews(ArcSwap<Vec<EngineView>>);
+
+/// Watches the engine behind a port for as long as the process lives.
+pub(crate) async fn watch(
+    port: usize,
+    engine: EngineAddress,
+    admission: Admission,
+    views: Arc<EngineViews>,
+) {
     let reader = Reader::new(engine);
     let mut known = EngineView::default();
     let mut seats = SeatLearner::default();
@@ -114,20 +126,59 @@ pub(crate) async fn watch(engine: Authority, admission: Admission, view: Arc<Arc
             );
             admission.set_engine(known.facts);
         }
-        view.store(Arc::new(known.clone()));
+        views.set(port, known.clone());
+    }
+}
+
+// === impl EngineViews ===
+
+impl EngineViews {
+    fn set(&self, port: usize, view: EngineView) {
+        self.0.rcu(|views| {
+            let mut views = Vec::clone(views);
+            if views.len() <= port {
+                views.resize(port + 1, EngineView::default());
+            }
+            views[port] = view.clone();
+            views
+        });
+    }
+
+    /// All engines of the pod as one. What isn't known of each isn't known of all.
+    pub(crate) fn together(&self) -> EngineView {
+        let views = self.0.load();
+        let mut views = views.iter();
+        let mut whole = views.next().cloned().unwrap_or_default();
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
+        for view in views {
+            let (gauges, facts) = (&mut whole.gauges, &mut whole.facts);
+            gauges.running = sum(gauges.running, view.gauges.running);
+            gauges.waiting = sum(gauges.waiting, view.gauges.waiting);
+            gauges.waiting_for_capacity = sum(
+                gauges.waiting_for_capacity,
+                view.gauges.waiting_for_capacity,
+            );
+            let usages = gauges.kv_usage.zip(view.gauges.kv_usage);
+            gauges.kv_usage = usages.map(|(a, b)| a.max(b));
+            gauges.kv_tokens = sum(gauges.kv_tokens, view.gauges.kv_tokens);
+            facts.kv_tokens = sum(facts.kv_tokens, view.facts.kv_tokens);
+            facts.seats = facts.seats.zip(view.facts.seats).map(|(a, b)| a + b);
+            let windows = facts.context_tokens.zip(view.facts.context_tokens);
+            facts.context_tokens = windows.map(|(a, b)| a.min(b));
+            whole.read_at = whole.read_at.zip(view.read_at).map(|(a, b)| a.min(b));
+        }
+        whole
     }
 }
 
 // === impl Reader ===
 
 impl Reader {
-    fn new(engine: Authority) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(READ_TIMEOUT));
+    fn new(engine: EngineAddress) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(3))
-            .build(connector);
+            .build(Dial::new(engine.clone(), READ_TIMEOUT));
         Self { client, engine }
     }
 
@@ -140,7 +191,7 @@ impl Reader {
     async fn fetch(&self, path: &str) -> Result<Bytes, ReadError> {
         let uri = Uri::builder()
             .scheme("http")
-            .authority(self.engine.clone())
+            .authority(self.engine.authority())
             .path_and_query(path)
             .build()
             .expect("scheme, authority and path make a URI");

@@ -10,6 +10,7 @@ use crate::{
     admission::{Admission, Verdict},
     decisions::{Decided, Decisions},
     metrics::{ClassLabel, Metrics, OutcomeLabels, TokenLabels},
+    readiness::Pulse,
     tenant::Tenant,
 };
 use fairtide_scheduler::{Outcome, Reason, Request, RequestId, Tokens};
@@ -29,6 +30,7 @@ pub(crate) struct Observers {
     pub(crate) admission: Admission,
     pub(crate) metrics: Metrics,
     pub(crate) decisions: Arc<Decisions>,
+    pub(crate) pulse: Pulse,
 }
 
 /// See the module.
@@ -167,6 +169,26 @@ impl Exchange {
             .get_or_create(&ClassLabel::new(&self.class))
             .observe(queued.as_secs_f64());
         verdict
+    }
+
+    /// It goes to the engine without a decision. Its body isn't read, so little is known of it.
+    pub(crate) fn pass(&mut self, tenant: &Tenant, prompt_estimate: u64) {
+        self.classify(self.class.clone(), prompt_estimate);
+        self.observers.admission.pass(Request {
+            id: self.id,
+            class: self.class.clone(),
+            tenant: tenant.key.clone(),
+            prompt_tokens: prompt_estimate,
+            output_cap: None,
+            streamed: true,
+            body_bytes: 0,
+        });
+        self.start(Reason::PassThrough);
+    }
+
+    /// Something came from the engine.
+    pub(crate) fn beat(&self) {
+        self.observers.pulse.beat();
     }
 
     /// It goes to the engine now.

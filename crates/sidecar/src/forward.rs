@@ -5,6 +5,7 @@
 //! sent. Idle connections live 3 s at most, since uvicorn closes them at 5 s and a request that
 //! meets the closing would be lost.
 
+use crate::dial::{Dial, EngineAddress};
 use bytes::Bytes;
 use http::{
     HeaderValue, Request, Response, Uri, Version, header,
@@ -14,7 +15,7 @@ use http::{
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::Client,
     rt::{TokioExecutor, TokioTimer},
 };
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub(crate) type UpstreamBody = Either<Full<Bytes>, Incoming>;
 /// The engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
-    client: Client<HttpConnector, UpstreamBody>,
+    client: Client<Dial, UpstreamBody>,
     authority: Authority,
 }
 
@@ -49,15 +50,13 @@ pub(crate) enum ForwardError {
 // === impl Upstream ===
 
 impl Upstream {
-    pub(crate) fn new(authority: Authority) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    pub(crate) fn new(engine: EngineAddress) -> Self {
+        let authority = engine.authority();
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(MAX_IDLE)
             .http1_preserve_header_case(true)
-            .build(connector);
+            .build(Dial::new(engine, CONNECT_TIMEOUT));
         Self { client, authority }
     }
 

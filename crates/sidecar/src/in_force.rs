@@ -4,6 +4,7 @@ use crate::{
     admission::Admission,
     classify::Classifier,
     metrics::{Metrics, PolicyLabels},
+    mode::{ModeInForce, PodMode},
 };
 use arc_swap::{ArcSwap, Guard};
 use fairtide_policy::{Policy, PolicyError};
@@ -33,6 +34,8 @@ pub(crate) struct InForce {
     pub(crate) source: Source,
     pub(crate) classifier: Classifier,
     pub(crate) since: Instant,
+    /// The mode in force: the policy's, unless the pod itself says another.
+    pub(crate) mode: ModeInForce,
 }
 
 /// Where the policy in force stands.
@@ -42,6 +45,9 @@ pub(crate) struct PolicySeat {
     admission: Admission,
     metrics: Metrics,
     told: Arc<Notify>,
+    /// What the pod itself says of its mode. Held while anything is put in force, so that two
+    /// changes don't cross.
+    pod_mode: Arc<tokio::sync::Mutex<PodMode>>,
 }
 
 // === impl Source ===
@@ -60,8 +66,9 @@ impl Source {
 // === impl InForce ===
 
 impl InForce {
-    fn new(policy: Policy, version: String, source: Source) -> Self {
+    fn new(policy: Policy, version: String, source: Source, mode: ModeInForce) -> Self {
         Self {
+            mode,
             classifier: Classifier::new(&policy),
             policy,
             version,
@@ -84,11 +91,16 @@ impl PolicySeat {
         policy: Policy,
         version: String,
         source: Source,
+        pod_mode: PodMode,
         admission: Admission,
         metrics: Metrics,
     ) -> Self {
+        let mode = pod_mode.over(policy.mode);
+        warn_of_unknown(&pod_mode, mode);
+        let first = InForce::new(policy, version, source, mode);
         let seat = Self {
-            current: Arc::new(ArcSwap::from_pointee(InForce::new(policy, version, source))),
+            current: Arc::new(ArcSwap::from_pointee(first)),
+            pod_mode: Arc::new(tokio::sync::Mutex::new(pod_mode)),
             admission,
             metrics,
             told: Arc::default(),
@@ -120,14 +132,52 @@ impl PolicySeat {
                 return Err(error);
             }
         };
-        self.admission.apply(settings, policy.mode.into()).await;
-        self.current
-            .store(Arc::new(InForce::new(policy, version.clone(), source)));
+        let pod_mode = self.pod_mode.lock().await;
+        let mode = pod_mode.over(policy.mode);
+        self.admission.apply(settings, mode.mode.into()).await;
+        let next = InForce::new(policy, version.clone(), source, mode);
+        self.current.store(Arc::new(next));
+        drop(pod_mode);
         self.metrics.policies_applied.inc();
         self.publish();
         self.told.notify_one();
         tracing::info!(%version, source = source.as_str(), "policy in force");
         Ok(())
+    }
+
+    /// The pod itself says this of its mode from now on.
+    pub(crate) async fn set_pod_mode(&self, said: PodMode) {
+        let mut pod_mode = self.pod_mode.lock().await;
+        if *pod_mode == said {
+            return;
+        }
+        let current = self.current.load_full();
+        let mode = said.over(current.policy.mode);
+        warn_of_unknown(&said, mode);
+        *pod_mode = said;
+        if mode == current.mode {
+            return;
+        }
+        if let Ok(settings) = current.policy.settings() {
+            self.admission.apply(settings, mode.mode.into()).await;
+        }
+        tracing::info!(mode = mode.word(), source = mode.source, "mode in force");
+        let mut next = InForce::new(
+            current.policy.clone(),
+            current.version.clone(),
+            current.source,
+            mode,
+        );
+        next.since = current.since;
+        self.current.store(Arc::new(next));
+    }
+
+    /// What the pod itself says that is no mode.
+    pub(crate) async fn unknown_mode(&self) -> Option<String> {
+        match &*self.pod_mode.lock().await {
+            PodMode::Unknown(text) => Some(text.clone()),
+            _ => None,
+        }
     }
 
     /// Waits until a policy was put in force after the first one.
@@ -142,5 +192,15 @@ impl PolicySeat {
             source: current.source.as_str(),
             since: current.since,
         }));
+    }
+}
+
+fn warn_of_unknown(said: &PodMode, mode: ModeInForce) {
+    if let PodMode::Unknown(text) = said {
+        tracing::warn!(
+            annotation = text,
+            mode = mode.word(),
+            "the annotation fairtide.dev/mode is no mode and changes nothing: write Enforce or Bypass"
+        );
     }
 }

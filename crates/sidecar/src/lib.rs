@@ -10,8 +10,12 @@ mod admin;
 mod admission;
 mod body;
 mod bootstrap;
+mod checks;
 mod classify;
 mod decisions;
+mod dial;
+mod drain;
+mod engine_restart;
 mod engine_watch;
 mod estimate;
 mod exchange;
@@ -19,20 +23,32 @@ mod flags;
 mod forward;
 mod hop;
 mod in_force;
+mod lifecycle;
+mod listen;
+mod mark;
 mod metrics;
+mod mode;
 mod pass_through;
 mod path;
+mod pod;
+mod pod_state;
+mod readiness;
 mod request_id;
 mod respond;
 mod run;
+mod self_check;
 mod source;
+mod stale_socket;
 mod stream;
 mod tenant;
 
-pub use flags::{Asked, Flags, UsageError};
-pub use run::{Config, RunError, Sidecar, StartError};
+pub use dial::{EngineAddress, NoEngineAddress};
+pub use flags::{Asked, Flags, UsageError, report_to_kubelet};
+pub use lifecycle::DrainPlan;
+pub use mark::{MarkError, Marker};
+pub use run::{Config, Port, RunError, Sidecar, StartError};
 pub use source::{
     PolicySource,
-    channel::ChannelConfig,
+    channel::{Authorities, ChannelConfig},
     manifests::{Faults, ManifestsError},
 };

@@ -10,19 +10,22 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
-    let flags = match Flags::read(std::env::args_os()) {
-        Ok(Asked::Run(flags)) => flags,
+    let variable = |name: &str| std::env::var(name).ok();
+    let run = match Flags::ask(std::env::args_os(), variable) {
+        Ok(Asked::Run(run)) => *run,
+        Ok(Asked::Mark(marker)) => {
+            return match marker.mark() {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => fail(1, &error),
+            };
+        }
         Ok(Asked::Text(text)) => {
             print!("{text}");
             return ExitCode::SUCCESS;
         }
         Err(error) => return fail(USAGE, &error),
     };
-    let config = match flags.config() {
-        Ok(config) => config,
-        Err(error) => return fail(USAGE, &error),
-    };
-    if let Err(error) = fairtide_telemetry::logs::init(&flags.log_level, flags.log_format) {
+    if let Err(error) = fairtide_telemetry::logs::init(&run.log_level, run.log_format) {
         return fail(USAGE, &error);
     }
     let runtime = match tokio::runtime::Runtime::new() {
@@ -34,7 +37,7 @@ fn main() -> ExitCode {
             Ok(token) => token,
             Err(error) => return fail(1, &error),
         };
-        let sidecar = match Sidecar::start(config).await {
+        let sidecar = match Sidecar::start(run.config).await {
             Ok(sidecar) => sidecar,
             Err(error @ StartError::Listen { .. }) => return fail(1, &error),
             Err(error) => return fail(USAGE, &error),
@@ -48,5 +51,6 @@ fn main() -> ExitCode {
 
 fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
     eprintln!("fairtide-sidecar: {error}");
+    fairtide_sidecar::report_to_kubelet(&error.to_string());
     ExitCode::from(code)
 }

@@ -3,8 +3,8 @@
 
 mod live;
 
-use self::live::Live;
-use crate::{body::HeldBytes, engine_watch::EngineView};
+pub(crate) use self::live::Live;
+use crate::{body::HeldBytes, engine_watch::EngineViews};
 use arc_swap::ArcSwap;
 use fairtide_scheduler::{Outcome, Snapshot};
 use fairtide_telemetry::metrics::Registry;
@@ -45,7 +45,7 @@ pub(crate) struct Metrics {
     pub(crate) channel_connected: Gauge,
     /// The scheduler's state, as of about a second ago.
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
-    pub(crate) engine: Arc<ArcSwap<EngineView>>,
+    pub(crate) engine: Arc<EngineViews>,
     pub(crate) policy: Arc<ArcSwap<PolicyLabels>>,
 }
 
@@ -171,7 +171,6 @@ impl Metrics {
             "Whether the operator's channel is open",
             m.channel_connected.clone(),
         );
-        registry.register_collector(Box::new(Live(metrics.clone())));
         metrics
     }
 

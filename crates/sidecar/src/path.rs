@@ -13,6 +13,7 @@ use crate::{
     forward::{self, ForwardError, Upstream, UpstreamBody},
     hop,
     in_force::PolicySeat,
+    lifecycle::{Lifecycle, Phase},
     pass_through,
     request_id::request_id,
     respond::{self, AnswerBody},
@@ -24,9 +25,9 @@ use fairtide_policy::Mode;
 use fairtide_scheduler::{Outcome, Reason, Refusal};
 use http::{HeaderValue, Request, Response, Version, header, request::Parts};
 use http_body_util::{BodyExt, Either, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use std::{net::IpAddr, sync::Arc};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
 
 /// All that a request meets on its way.
 #[derive(Debug)]
@@ -36,8 +37,8 @@ pub(crate) struct RequestPath {
     pub(crate) upstream: Upstream,
     pub(crate) bodies: BodyLimits,
     pub(crate) learned: Arc<Learned>,
-    /// Cancelled once the pod is going away.
-    pub(crate) draining: CancellationToken,
+    /// Where the pod is on its way out.
+    pub(crate) lifecycle: Arc<Lifecycle>,
     /// Counts the exchanges that live.
     pub(crate) exchanges: TaskTracker,
 }
@@ -60,6 +61,17 @@ impl RequestPath {
         request: Request<Incoming>,
         peer: IpAddr,
     ) -> Response<AnswerBody> {
+        let version = request.version();
+        let mut response = self.answer_open(request, peer).await;
+        // The client's next request had better find another pod.
+        if version < Version::HTTP_2 && self.lifecycle.phase() > Phase::Serving {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        response
+    }
+
+    async fn answer_open(&self, request: Request<Incoming>, peer: IpAddr) -> Response<AnswerBody> {
         if !forward::has_path(request.uri()) {
             return pass_through::no_path();
         }
@@ -80,7 +92,7 @@ impl RequestPath {
             trusted,
             body: None,
         });
-        let bypass = policy.policy.mode == Mode::Bypass;
+        let bypass = policy.mode.mode == Mode::Bypass;
         // The body may take its time; the policy that rules is the one when it is complete.
         drop(policy);
         let mut exchange = Exchange::new(
@@ -91,13 +103,14 @@ impl RequestPath {
             self.exchanges.token(),
         );
 
-        if self.draining.is_cancelled() {
+        if self.lifecycle.phase() >= Phase::Closing {
             body::linger(body, &parts.headers);
             return respond::refuse(&mut exchange, draining(), version, None);
         }
         if bypass {
-            exchange.classify(exchange.class().clone(), 0);
-            exchange.start(Reason::PassThrough);
+            let size = body.size_hint().exact().unwrap_or_default();
+            let estimate = size as f64 * self.learned.tokens_per_byte();
+            exchange.pass(&tenant, estimate as u64);
             let ready = Ready {
                 parts,
                 body: Either::Right(body),
@@ -123,7 +136,14 @@ impl RequestPath {
         trusted: bool,
     ) -> Result<Ready, Response<AnswerBody>> {
         let version = parts.version;
-        let held = match self.bodies.read(body).await {
+        let time_up = self.lifecycle.time_up();
+        let read = tokio::select! {
+            read = self.bodies.read(body) => read,
+            () = time_up.token().cancelled() => {
+                return Err(respond::refuse(&mut exchange, draining(), version, None));
+            }
+        };
+        let held = match read {
             Ok(held) => held,
             Err(BodyError::Refused(refusal, rest)) => {
                 body::linger(rest, &parts.headers);
@@ -183,8 +203,22 @@ impl RequestPath {
         } = ready;
         hop::strip_hop_by_hop(&mut parts.headers);
         hop::strip_privileges(&mut parts.headers, trusted);
-        let response = match self.upstream.send(parts, body).await {
+        let time_up = self.lifecycle.time_up();
+        let sent = tokio::select! {
+            sent = self.upstream.send(parts, body) => sent,
+            () = time_up.token().cancelled() => {
+                return respond::refuse(&mut exchange, draining(), version, None);
+            }
+        };
+        let response = match sent {
             Ok(response) => response,
+            Err(error @ ForwardError::Connect(_)) => {
+                // That the engine is down is said once, by the readiness check.
+                exchange.cost_nothing();
+                let request_id = exchange.request_id();
+                tracing::debug!(%request_id, error = &error as &dyn std::error::Error, "no answer");
+                return respond::refuse(&mut exchange, unanswered(&error), version, None);
+            }
             Err(error) => {
                 exchange.cost_nothing();
                 let request_id = exchange.request_id();
@@ -200,7 +234,8 @@ impl RequestPath {
         }
         respond::add_headers(&mut parts.headers, &exchange);
         let learned = self.learned.clone();
-        let answer = WatchedAnswer::new(body, &parts.headers, exchange, learned, text_bytes);
+        let answer =
+            WatchedAnswer::new(body, &parts.headers, exchange, learned, text_bytes, time_up);
         if answer.is_event_stream() {
             keep_unbuffered(&mut parts.headers);
         }

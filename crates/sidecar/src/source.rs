@@ -81,7 +81,8 @@ impl First {
         let (policy, version, source) = match obeyable {
             Some(kept) => (kept.policy, kept.version, Source::Kept),
             None => {
-                let policy = bootstrap::policy(&config.pod.namespace, &config.pod.name);
+                let unknown = || bootstrap::policy(&config.pod.namespace, &config.pod.name);
+                let policy = config.first.clone().unwrap_or_else(unknown);
                 let version = policy.version();
                 (policy, version, Source::Bootstrap)
             }

@@ -4,7 +4,7 @@
 //! The body owns the [`Exchange`]: when the client leaves, hyper drops the body, and with it the
 //! engine's connection, the seat and the tokens.
 
-use crate::{estimate::Learned, exchange::Exchange, respond::BoxError};
+use crate::{estimate::Learned, exchange::Exchange, lifecycle::TimeUp, respond::BoxError};
 use bytes::Bytes;
 use fairtide_engine::{PlainAnswer, StreamMeter, Usage};
 use fairtide_scheduler::{Outcome, Reason, Tokens};
@@ -12,10 +12,18 @@ use http::{HeaderMap, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::{
+    future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+/// What a stream ends with when the pod's time is up. It begins with an empty line, which ends
+/// whatever event the engine was in.
+const LAST_EVENT: &str = "\n\ndata: {\"error\":{\"message\":\"this pod is going away and its time \
+    is up; send it again, another pod will take it\",\"type\":\"overloaded_error\",\"param\":null,\
+    \"code\":\"draining\"}}\n\n";
 
 /// An answer that is watched until its end.
 pub(crate) struct WatchedAnswer<B: Body = Incoming> {
@@ -28,6 +36,17 @@ pub(crate) struct WatchedAnswer<B: Body = Incoming> {
     text_bytes: Option<u64>,
     /// The engine broke off: told to the client after what came before has been sent.
     broken: Option<BoxError>,
+    cut: Cut,
+}
+
+/// The end of the drain time, after which the answer is broken off from here.
+struct Cut {
+    time_up: Arc<TimeUp>,
+    waits: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Who is woken by it: each frame would cost a lock otherwise.
+    waker: Option<Waker>,
+    /// The last event was handed on, and must be written before the error.
+    flushed: bool,
 }
 
 enum Meter {
@@ -50,8 +69,10 @@ where
         exchange: Exchange,
         learned: Arc<Learned>,
         text_bytes: Option<u64>,
+        time_up: Arc<TimeUp>,
     ) -> Self {
         let mut answer = Self {
+            cut: Cut::new(time_up),
             engine,
             exchange: Some(exchange),
             meter: Meter::for_answer(headers),
@@ -74,6 +95,7 @@ where
         let Some(exchange) = &mut self.exchange else {
             return;
         };
+        exchange.beat();
         match &mut self.meter {
             Meter::Stream(meter) => {
                 let new_output = meter.push(data) > 0;
@@ -133,6 +155,15 @@ where
         exchange.decide(Outcome::Completed, reason);
     }
 
+    /// The time is up. A stream is told so in its own words before it breaks off.
+    fn cut_off(&mut self) -> Option<Frame<Bytes>> {
+        let mut exchange = self.exchange.take()?;
+        exchange.decide(Outcome::Draining, Reason::Drain);
+        self.broken = Some("the pod is going away".into());
+        self.is_event_stream()
+            .then(|| Frame::data(Bytes::from_static(LAST_EVENT.as_bytes())))
+    }
+
     fn break_off(&mut self, error: BoxError) {
         if let Some(mut exchange) = self.exchange.take() {
             tracing::warn!(
@@ -160,7 +191,21 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         if let Some(error) = this.broken.take() {
+            if this.cut.flushed {
+                this.cut.flushed = false;
+                this.broken = Some(error);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             return Poll::Ready(Some(Err(error)));
+        }
+        if this.exchange.is_some() && this.cut.is_due(cx) {
+            if let Some(last) = this.cut_off() {
+                this.cut.flushed = true;
+                return Poll::Ready(Some(Ok(last)));
+            }
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         match ready!(Pin::new(&mut this.engine).poll_frame(cx)) {
             Some(Ok(frame)) => {
@@ -192,6 +237,29 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.engine.size_hint()
+    }
+}
+
+// === impl Cut ===
+
+impl Cut {
+    fn new(time_up: Arc<TimeUp>) -> Self {
+        let waits = Box::pin(time_up.token().clone().cancelled_owned());
+        Self {
+            time_up,
+            waits,
+            waker: None,
+            flushed: false,
+        }
+    }
+
+    fn is_due(&mut self, cx: &mut Context<'_>) -> bool {
+        let known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
+        if known {
+            return self.time_up.is_up();
+        }
+        self.waker = Some(cx.waker().clone());
+        self.waits.as_mut().poll(cx).is_ready()
     }
 }
 
@@ -239,6 +307,7 @@ mod tests {
         bootstrap,
         exchange::Observers,
         metrics::Metrics,
+        readiness::Pulse,
         tenant::Tenant,
     };
     use fairtide_policy::Tenancy;
@@ -255,11 +324,12 @@ mod tests {
         let settings = bootstrap::policy("ns", "pool")
             .settings()
             .expect("a policy");
-        let (admission, _task) = Admission::spawn(settings, Binding::Enforced);
+        let (admission, _task) = Admission::spawn(settings, Binding::Enforced, 1);
         let observers = Observers {
             admission,
             metrics: Metrics::register(&mut registry("test", "1")),
             decisions: Arc::default(),
+            pulse: Pulse::new(),
         };
         let tenant = Tenant::find(&HeaderMap::new(), false, &Tenancy::default());
         let alive = TaskTracker::new().token();
@@ -275,7 +345,14 @@ mod tests {
         ];
         let engine = StreamBody::new(tokio_stream::iter(frames));
         let headers = HeaderMap::new();
-        let answer = WatchedAnswer::new(engine, &headers, exchange(), Arc::default(), None);
+        let answer = WatchedAnswer::new(
+            engine,
+            &headers,
+            exchange(),
+            Arc::default(),
+            None,
+            Arc::default(),
+        );
         let (mut client, server) = tokio::io::duplex(4096);
         let answer = Mutex::new(Some(answer));
         let service = service_fn(move |_: Request<Incoming>| {

@@ -13,6 +13,8 @@ mod channel;
 mod engine_faults;
 #[path = "it/leaving.rs"]
 mod leaving;
+#[path = "it/pod.rs"]
+mod pod;
 #[path = "it/policy_files.rs"]
 mod policy_files;
 #[path = "it/program.rs"]

@@ -42,6 +42,16 @@ impl Health {
         state.started |= state.conditions.values().all(|&holds| holds);
     }
 
+    /// The start is over, whatever else traffic waits for.
+    pub fn started(&self) {
+        self.state.lock().started = true;
+    }
+
+    /// New traffic is wanted again: it was no end.
+    pub fn resume(&self) {
+        self.state.lock().draining = false;
+    }
+
     /// No new traffic is wanted any more.
     pub fn drain(&self) {
         self.state.lock().draining = true;
@@ -87,5 +97,7 @@ mod tests {
         health.set("policy", true);
         health.drain();
         assert_eq!(health.missing(), ["draining"]);
+        health.resume();
+        assert!(health.is_ready());
     }
 }

@@ -98,15 +98,21 @@ impl Scheduler {
         }
         let span = self.credit_span(index);
         let class = &mut self.classes[index];
-        let owed = class.credit + running.credit_estimate - delivered;
-        class.credit = owed.clamp(-delivered.max(running.credit_estimate), span.max(0.0));
-        let refund = match class.bucket.as_ref().map(|b| b.unit()) {
+        if running.bound {
+            let owed = class.credit + running.credit_estimate - delivered;
+            class.credit = owed.clamp(-delivered.max(running.credit_estimate), span.max(0.0));
+        }
+        let unit = class.bucket.as_ref().map(|b| b.unit());
+        let refund = match unit.filter(|_| running.bound) {
             Some(BucketUnit::Tokens) => running.reserved - raw_tokens as f64,
             Some(BucketUnit::Requests) if !reached_engine => running.reserved,
             _ => 0.0,
         };
         if let Some(bucket) = &mut class.bucket {
             bucket.debit(-refund, now);
+        }
+        if whole {
+            self.stays.record(stay.as_millis() as u64);
         }
         if let (true, Some(output)) = (whole, tokens.output) {
             class.outputs.record(output);
@@ -122,6 +128,7 @@ impl Scheduler {
             self.batch_in_flight -= 1;
             self.headroom.batch_ended(stay, now);
         }
+        self.leave_charge(index, slot, -refund, 0.0);
     }
 
     /// The request holds this many context tokens from now on.
@@ -147,13 +154,17 @@ impl Scheduler {
             return;
         };
         let (index, slot) = (*class, *slot);
+        // What was never bound is charged to nobody.
+        let charged = if running.bound { charged } else { 0.0 };
         let charge = charged - std::mem::replace(&mut running.charged, charged);
         let serve = served - std::mem::replace(&mut running.served, served);
         let class = &mut self.classes[index];
         if charge != 0.0 {
             class.counter += charge / f64::from(class.settings.weight);
             class.tenants.charge(slot, charge);
+            self.leave_charge(index, slot, 0.0, charge);
         }
+        let class = &mut self.classes[index];
         if serve != 0.0 {
             class.served += serve;
             self.served += serve;

@@ -53,6 +53,9 @@ impl Scheduler {
         }
         self.accrue(now);
         self.look(now);
+        if self.held {
+            return None;
+        }
         let (id, reason) = self.next_start(now)?;
         self.start(id, reason, now)
     }
@@ -109,7 +112,11 @@ impl Scheduler {
                 self.classes[index].arrivals.pop_front();
                 if waits {
                     let wait = Some(self.drain_wait(index));
-                    self.refuse_queued(id, Outcome::QueueTimeout, Reason::QueueTtl, wait, now);
+                    let (outcome, reason) = match self.held {
+                        true => (Outcome::EngineUnavailable, Reason::EngineConnect),
+                        false => (Outcome::QueueTimeout, Reason::QueueTtl),
+                    };
+                    self.refuse_queued(id, outcome, reason, wait, now);
                 }
             }
         }
@@ -231,6 +238,7 @@ impl Scheduler {
         let estimate = prompt_cost + cost::output(entry.output_estimate.min(class.outputs.mean()));
         entry.running = Some(Running {
             started: now,
+            bound: true,
             reserved,
             credit_estimate: estimate,
             charged: prompt_cost,
@@ -240,7 +248,7 @@ impl Scheduler {
             output: 0,
         });
         let queued = now.saturating_sub(entry.arrival);
-        let (ctx, slot) = (entry.ctx, entry.slot);
+        let (ctx, slot, index) = (entry.ctx, entry.slot, entry.class);
         if !entry.streamed {
             self.unseen.push(id);
         }
@@ -261,6 +269,7 @@ impl Scheduler {
         if !class.interactive() {
             self.batch_in_flight += 1;
         }
+        self.leave_charge(index, slot, reserved, prompt_cost);
         self.observe_headroom(now);
         Some(Decision::Start { id, queued, reason })
     }

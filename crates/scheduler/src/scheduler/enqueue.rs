@@ -94,7 +94,7 @@ impl Scheduler {
             let ahead = class
                 .tenants
                 .reserve_ahead(slot, class.queued_reserve, class.queued);
-            let wait = bucket.wait(ahead, now);
+            let wait = bucket.wait(ahead + class.reserved_elsewhere, now);
             if wait > ttl {
                 return Err((
                     Outcome::BucketEmpty,

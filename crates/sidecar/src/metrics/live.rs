@@ -2,6 +2,7 @@
 //! policy in force.
 
 use super::{ClassLabel, Metrics};
+use crate::{in_force::PolicySeat, lifecycle::Phase, pod_state::PodState};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -9,7 +10,11 @@ use prometheus_client::{
 };
 use std::{fmt, sync::atomic::AtomicU64};
 
-pub(super) struct Live(pub(super) Metrics);
+pub(crate) struct Live {
+    pub(crate) metrics: Metrics,
+    pub(crate) policy: PolicySeat,
+    pub(crate) state: PodState,
+}
 
 // === impl Live ===
 
@@ -21,7 +26,7 @@ impl fmt::Debug for Live {
 
 impl Collector for Live {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let policy = self.0.policy.load();
+        let policy = self.metrics.policy.load();
         let labels = [
             ("version", policy.version.as_str()),
             ("source", policy.source),
@@ -37,13 +42,66 @@ impl Collector for Live {
         )?;
         info.encode(described)?;
 
-        let snapshot = self.0.snapshot.load();
-        let engine = self.0.engine.load();
-        let gauges: [(&str, &str, Option<f64>); 13] = [
+        let mode = self.policy.load().mode;
+        let labels = [("mode", mode.word()), ("source", mode.source)];
+        let info: Family<Vec<(String, String)>, Gauge> = Family::default();
+        info.get_or_create(&labels.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec())
+            .set(1);
+        let described = encoder.encode_descriptor(
+            "mode",
+            "The mode in force, and whether the pool or the pod's annotation set it",
+            None,
+            info.metric_type(),
+        )?;
+        info.encode(described)?;
+        let phases: Family<Vec<(String, String)>, Gauge> = Family::default();
+        let now = self.state.lifecycle.phase();
+        for phase in Phase::ALL {
+            let label = vec![("phase".to_owned(), phase.word().to_owned())];
+            phases.get_or_create(&label).set(i64::from(phase == now));
+        }
+        let described = encoder.encode_descriptor(
+            "phase",
+            "1 for the phase that the pod is in on its way out",
+            None,
+            phases.metric_type(),
+        )?;
+        phases.encode(described)?;
+
+        let found = self.state.found.load();
+        let yes = |yes: bool| if yes { 1.0 } else { 0.0 };
+        let snapshot = self.metrics.snapshot.load();
+        let engine = self.metrics.engine.together();
+        let gauges: [(&str, &str, Option<f64>); 18] = [
             (
                 "policy_age_seconds",
                 "How long the policy has been in force",
                 Some(policy.since.elapsed().as_secs_f64()),
+            ),
+            (
+                "ready",
+                "Whether the pod wants traffic",
+                Some(yes(self.state.health.is_ready())),
+            ),
+            (
+                "engine_ready",
+                "Whether the engine's readiness check is good, or late while it works",
+                Some(yes(self.state.engine.borrow().is_ready())),
+            ),
+            (
+                "engine_restart",
+                "Whether starts are held while the engine's container is restarted",
+                Some(yes(self.state.restart.is_on())),
+            ),
+            (
+                "ports_reached",
+                "Whether the pod's own addresses lead to this sidecar; absent while unknown",
+                found.reached.map(yes),
+            ),
+            (
+                "bypassable",
+                "Whether the engine answers on the pod's own addresses; absent while unknown",
+                found.bypassable.map(yes),
             ),
             (
                 "in_flight_tokens",

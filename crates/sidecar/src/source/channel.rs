@@ -15,6 +15,7 @@ use crate::{
     admission::Admission,
     in_force::{PolicySeat, Source},
     metrics::{ClassLabel, Metrics},
+    pod_state::PodState,
     source::kept::{Kept, KeptPolicy},
 };
 use bytes::Bytes;
@@ -47,8 +48,8 @@ const OUTGOING: usize = 16;
 pub struct ChannelConfig {
     /// `https://HOST:PORT` of the operator's Service.
     pub url: Uri,
-    /// PEM file of the CA that signs its certificate; read at each attempt.
-    pub ca: PathBuf,
+    /// Who signs its certificate.
+    pub ca: Authorities,
     /// File with the token that says which pod this is; read at each attempt, since kubelets
     /// renew it.
     pub token: PathBuf,
@@ -56,6 +57,17 @@ pub struct ChannelConfig {
     pub pod: ObjectKey,
     /// Folder in which the last policy is kept across restarts.
     pub state: Option<PathBuf>,
+    /// The policy to obey until one comes, if nothing is kept. `None`: one without limits.
+    pub first: Option<Policy>,
+}
+
+/// Certificate authorities.
+#[derive(Clone, Debug)]
+pub enum Authorities {
+    /// In a PEM file, read at each attempt.
+    File(PathBuf),
+    /// PEM.
+    Pem(String),
 }
 
 /// The sidecar's end of the channel.
@@ -65,6 +77,7 @@ pub(crate) struct Channel {
     pub(crate) seat: PolicySeat,
     pub(crate) admission: Admission,
     pub(crate) metrics: Metrics,
+    pub(crate) state: PodState,
 }
 
 /// Why a channel ended.
@@ -248,16 +261,17 @@ impl Channel {
 
     async fn report(&self) -> Report {
         let snapshot = self.admission.snapshot().await;
+        let mode = self.seat.load().mode;
         Report {
             applied: self.applied(),
             in_flight: snapshot.in_flight,
             in_flight_tokens: snapshot.in_flight_tokens,
             token_limit: snapshot.token_limit,
-            mode: None,
-            mode_source: None,
-            ready: None,
-            phase: None,
-            bypassable: None,
+            mode: Some(mode.word().to_owned()),
+            mode_source: Some(mode.source.to_owned()),
+            ready: Some(self.state.health.is_ready()),
+            phase: Some(self.state.lifecycle.phase().word().to_owned()),
+            bypassable: self.state.found.load().bypassable,
             classes: self.class_reports(&snapshot),
         }
     }

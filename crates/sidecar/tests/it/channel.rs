@@ -5,7 +5,7 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use fairtide_policy::{Message, Policy};
 use fairtide_resolve::ObjectKey;
-use fairtide_sidecar::{ChannelConfig, PolicySource};
+use fairtide_sidecar::{Authorities, ChannelConfig, PolicySource};
 use fairtide_testkit::{TempDir, eventually, free_port, http_get};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -237,10 +237,11 @@ fn policy(class: &str) -> serde_json::Value {
 async fn stage(operator: SocketAddr, folder: TempDir) -> anyhow::Result<Stage> {
     let source = PolicySource::Channel(ChannelConfig {
         url: format!("https://localhost:{}", operator.port()).parse()?,
-        ca: folder.path().join("ca.pem"),
+        ca: Authorities::File(folder.path().join("ca.pem")),
         token: folder.path().join("token"),
         pod: ObjectKey::new("chat", "llama-0"),
         state: Some(folder.path().join("state")),
+        first: None,
     });
     Stage::start(folder, source, 1 << 20).await
 }
@@ -391,6 +392,7 @@ async fn a_restart_without_operator_comes_back_under_the_last_policy() -> anyhow
     let mut channel = operator.channel().await?;
     if channel.authorization == "Bearer token-one" {
         // This attempt had read the file before it was written.
+        drop(channel);
         channel = operator.channel().await?;
     }
     assert_eq!(channel.authorization, "Bearer token-two");

@@ -113,11 +113,13 @@ async fn what_does_not_end_in_the_drain_time_is_cut_off() -> anyhow::Result<()> 
     let mut started = start(&["--drain-seconds", "1"], "").await?;
     let mut client = Client::http1(started.address).await?;
     let request = client.request(http::Method::POST, CHAT, &[], "{}")?;
-    let answer = tokio::spawn(async move { client.send(request).await.map(|_| ()) });
+    let answer = tokio::spawn(async move { client.send(request).await });
     let call = started.engine.next(DEADLINE).await?;
     started.process.signal("TERM")?;
     assert_eq!(started.process.wait(DEADLINE).await?, 0);
-    assert!(answer.await?.is_err());
+    let answer = answer.await??;
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(answer.headers()["x-fairtide-outcome"], "draining");
     call.gone(DEADLINE).await
 }
 

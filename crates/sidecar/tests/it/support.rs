@@ -2,7 +2,8 @@
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use fairtide_sidecar::{Config, PolicySource, Sidecar};
+use fairtide_policy::bootstrap::Checks;
+use fairtide_sidecar::{Config, DrainPlan, PolicySource, Port, Sidecar};
 use fairtide_testkit::{ScriptedEngine, TempDir, eventually, http_get};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -117,12 +118,20 @@ impl Stage {
         let engine = ScriptedEngine::start().await?;
         let localhost = "127.0.0.1:0".parse()?;
         let config = Config {
-            listen: vec![localhost],
-            upstream: engine.address().to_string().parse()?,
+            ports: vec![Port {
+                listen: localhost,
+                upstream: engine.address().to_string().parse()?,
+            }],
             admin: localhost,
             source,
             max_body_bytes,
-            drain: DEADLINE,
+            drain: DrainPlan::at_once(DEADLINE),
+            engine: None,
+            checks: Checks::default(),
+            host_network: false,
+            state_folder: None,
+            mode_file: None,
+            pod_ips: Vec::new(),
         };
         let sidecar = Sidecar::start(config).await?;
         let (address, admin) = (sidecar.listen()[0], sidecar.admin());

@@ -1,6 +1,6 @@
 //! One attempt to open the channel: TCP, TLS, HTTP/2, the request.
 
-use super::ChannelConfig;
+use super::{Authorities, ChannelConfig};
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, Uri, header, uri::Authority};
 use http_body::Frame;
@@ -65,16 +65,21 @@ impl Endpoint {
         let wrong = |path: &PathBuf, error: &dyn std::fmt::Display| {
             ConnectError::File(path.clone(), error.to_string())
         };
-        let pem = tokio::fs::read(&config.ca).await;
-        let pem = pem.map_err(|error| wrong(&config.ca, &error))?;
+        let (pem, origin) = match &config.ca {
+            Authorities::File(path) => {
+                let pem = tokio::fs::read(path).await;
+                (pem.map_err(|error| wrong(path, &error))?, path.clone())
+            }
+            Authorities::Pem(pem) => (pem.clone().into_bytes(), "channel.caPem".into()),
+        };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|error| wrong(&config.ca, &error))?;
+            let certificate = certificate.map_err(|error| wrong(&origin, &error))?;
             let added = roots.add(certificate);
-            added.map_err(|error| wrong(&config.ca, &error))?;
+            added.map_err(|error| wrong(&origin, &error))?;
         }
         if roots.is_empty() {
-            return Err(wrong(&config.ca, &"it holds no certificate"));
+            return Err(wrong(&origin, &"it holds no certificate"));
         }
         let token = tokio::fs::read_to_string(&config.token).await;
         let token = token.map_err(|error| wrong(&config.token, &error))?;
