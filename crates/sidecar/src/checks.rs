@@ -1,6 +1,8 @@
 //! Asks the engine how it is, in the way in which its user wrote it for the kubelet.
 
 mod grpc;
+#[cfg(test)]
+mod tests;
 
 use crate::dial::{Dial, EngineAddress};
 use bytes::Bytes;

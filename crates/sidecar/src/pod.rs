@@ -106,7 +106,7 @@ pub(crate) fn config(
             token: bootstrap.channel.token_file.into(),
             pod,
             state: Some(state.clone()),
-            first: policy,
+            first: policy.map(Box::new),
         }),
         max_body_bytes,
         drain: DrainPlan {

@@ -82,7 +82,7 @@ impl First {
             Some(kept) => (kept.policy, kept.version, Source::Kept),
             None => {
                 let unknown = || bootstrap::policy(&config.pod.namespace, &config.pod.name);
-                let policy = config.first.clone().unwrap_or_else(unknown);
+                let policy = config.first.as_deref().cloned().unwrap_or_else(unknown);
                 let version = policy.version();
                 (policy, version, Source::Bootstrap)
             }

@@ -58,7 +58,7 @@ pub struct ChannelConfig {
     /// Folder in which the last policy is kept across restarts.
     pub state: Option<PathBuf>,
     /// The policy to obey until one comes, if nothing is kept. `None`: one without limits.
-    pub first: Option<Policy>,
+    pub first: Option<Box<Policy>>,
 }
 
 /// Certificate authorities.
