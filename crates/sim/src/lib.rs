@@ -4,3 +4,6 @@ pub mod cli;
 pub mod engine;
 pub mod load;
 pub mod model;
+pub mod replay;
+
+pub use fairtide_scheduler::Settings;

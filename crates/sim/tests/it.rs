@@ -8,5 +8,7 @@ mod cli;
 mod engine;
 #[path = "it/load.rs"]
 mod load;
+#[path = "it/replay.rs"]
+mod replay;
 #[path = "it/support.rs"]
 mod support;

@@ -14,7 +14,7 @@ pub(super) struct Engine {
     /// Where to serve. Port 0 takes a free one, which is printed.
     #[arg(long, env = "FAIRTIDE_LISTEN", value_name = "ADDR", value_parser = address)]
     listen: SocketAddr,
-    /// The engine to imitate: llama-8b-h100, llama-8b-l40s, mock-16, small, or a YAML file.
+    /// The engine to imitate: llama-8b-h100, llama-70b-8xh100, llama-8b-l40s, mock-16, small, or a YAML file.
     #[arg(long, env = "FAIRTIDE_PROFILE", value_name = "NAME|FILE", default_value = "llama-8b-l40s", value_parser = profile)]
     profile: Profile,
     /// The most sequences in one step, in the place of the profile's.

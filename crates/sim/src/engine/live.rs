@@ -147,6 +147,8 @@ impl Live {
         let prompt = Prompt {
             id,
             prompt_tokens: request.prompt_tokens,
+            // Real prompts aren't compared here; replays of traces that name blocks are.
+            cached_tokens: 0,
             output_tokens: request.output_tokens,
             priority: request.priority,
         };

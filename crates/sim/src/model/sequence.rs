@@ -14,6 +14,8 @@ pub struct Prompt {
     pub id: SequenceId,
     /// Tokens of the prompt, at least 1.
     pub prompt_tokens: u64,
+    /// Tokens of the prompt, fewer than all, that a prefix cache spares; 0 of none.
+    pub cached_tokens: u64,
     /// Tokens that it generates, at least 1; exactly so many, as with `ignore_eos`.
     pub output_tokens: u64,
     /// Lower goes first; ignored by an engine that serves first come, first served.
@@ -56,7 +58,10 @@ impl Sequence {
             first_token: None,
             last_token: None,
             generated: 0,
-            computed: 0,
+            // The last token of a prompt is always computed: the first of the answer needs it.
+            computed: prompt
+                .cached_tokens
+                .min(prompt.prompt_tokens.saturating_sub(1)),
             scheduled: 0,
             blocks: 0,
             preemptions: 0,

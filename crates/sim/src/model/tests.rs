@@ -11,6 +11,7 @@ fn prompt(id: u64, prompt_tokens: u64, output_tokens: u64) -> Prompt {
     Prompt {
         id: SequenceId(id),
         prompt_tokens,
+        cached_tokens: 0,
         output_tokens,
         priority: 0,
     }

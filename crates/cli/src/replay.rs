@@ -1,0 +1,194 @@
+//! `kubectl-fairtide replay`: what the policies in a folder, and their rivals, would have made of
+//! a trace. No cluster and no GPU is needed, and no time passes: see `docs/replay.md`.
+
+mod gate;
+mod objective;
+mod policy;
+
+use anyhow::Context;
+use clap::Args;
+use fairtide_sim::{
+    load::{Run, SCHEMA, Scenario, Slo, table},
+    model::Profile,
+    replay::{Balancer, Contestant, Rules, Setup, Source, run},
+};
+use objective::Objective;
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub struct Replay {
+    /// Traces, with commas between them; they run beside each other. Azure LLM, BurstGPT, Mooncake or a recording.
+    #[arg(long, env = "FAIRTIDE_TRACE", value_name = "FILE", value_delimiter = ',', num_args = 1.., required_unless_present = "scenario", conflicts_with = "scenario")]
+    trace: Vec<PathBuf>,
+    /// Instead of traces: demo, burst, or a YAML file (docs/load-scenarios.md).
+    #[arg(long, env = "FAIRTIDE_SCENARIO", value_name = "FILE|NAME", value_parser = scenario)]
+    scenario: Option<Scenario>,
+    /// The folder, or file, with the pool and its classes.
+    #[arg(long, env = "FAIRTIDE_MANIFESTS", value_name = "DIR")]
+    manifests: PathBuf,
+    /// Which pool of the manifests; not needed where there is only one.
+    #[arg(long, env = "FAIRTIDE_POOL", value_name = "NAMESPACE/NAME")]
+    pool: Option<String>,
+    /// What to replay, side by side: fairtide, fifo, engine-priority, static:N, aimd, gradient2, vegas, envoy-gradient, strict-priority, input-drr, haproxy:N.
+    #[arg(
+        long,
+        env = "FAIRTIDE_POLICIES",
+        value_name = "NAME,..",
+        value_delimiter = ',',
+        default_value = "fairtide,fifo"
+    )]
+    policies: Vec<Contestant>,
+    /// A file that maps rows to classes and tenants.
+    #[arg(long, env = "FAIRTIDE_RULES", value_name = "FILE", value_parser = rules)]
+    rules: Option<Rules>,
+    /// The objectives of a class, such as chat=ttft:1s,tpot:60ms; once for each class.
+    #[arg(long, value_name = "CLASS=ttft:T,tpot:T")]
+    slo: Vec<Objective>,
+    /// The engines: llama-8b-h100, llama-70b-8xh100, llama-8b-l40s, mock-16, small, or a YAML file.
+    #[arg(long, env = "FAIRTIDE_PROFILE", value_name = "NAME|FILE", default_value = "llama-8b-h100", value_parser = profile)]
+    profile: Profile,
+    /// How many requests an engine runs at once, in the place of the profile's number.
+    #[arg(long, env = "FAIRTIDE_MAX_NUM_SEQS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_num_seqs: Option<u32>,
+    /// How many engines, each with a policy of its own.
+    #[arg(long, env = "FAIRTIDE_REPLICAS", value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    replicas: u16,
+    /// How they share the requests: round-robin, least-connections, random-two.
+    #[arg(
+        long,
+        env = "FAIRTIDE_BALANCER",
+        value_name = "NAME",
+        default_value = "round-robin"
+    )]
+    balancer: Balancer,
+    /// Lets a trace run so many times as fast.
+    #[arg(long, env = "FAIRTIDE_SPEED", value_name = "X", default_value = "1", value_parser = speed)]
+    speed: f64,
+    /// The same seed gives the same bytes.
+    #[arg(long, env = "FAIRTIDE_SEED", value_name = "N", default_value = "1")]
+    seed: u64,
+    /// A report.json of before: fails if a class got worse by more than --tolerance.
+    #[arg(long, env = "FAIRTIDE_AGAINST", value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// How much worse is still good, in percent.
+    #[arg(long, env = "FAIRTIDE_TOLERANCE", value_name = "PERCENT", default_value = "5", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    tolerance: u16,
+    /// Where report.json goes; made if it isn't there.
+    #[arg(long, env = "FAIRTIDE_OUT", value_name = "DIR")]
+    out: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    runs: &'a [Run],
+}
+
+// === impl Replay ===
+
+impl Replay {
+    pub fn run(self) -> anyhow::Result<()> {
+        // What fails must fail before hours of virtual time have passed.
+        let before = self.against.as_deref().map(gate::read).transpose()?;
+        let setup = self.setup()?;
+        std::fs::create_dir_all(&self.out)
+            .with_context(|| format!("can't make {}", self.out.display()))?;
+        let mut runs = Vec::new();
+        for contestant in &self.policies {
+            let source = self.source(&setup)?;
+            let (run, skipped) = run(&setup, *contestant, source)?;
+            println!("{contestant}");
+            println!("{}", table(&run));
+            if skipped > 0 && runs.is_empty() {
+                println!("{skipped} rows without prompt or answer are left out\n");
+            }
+            runs.push(run);
+        }
+        let path = self.out.join("report.json");
+        let report = Report {
+            schema: SCHEMA,
+            runs: &runs,
+        };
+        let json = serde_json::to_string_pretty(&report)?;
+        std::fs::write(&path, json + "\n")
+            .with_context(|| format!("can't write {}", path.display()))?;
+        match before {
+            Some(before) => before.judge(&runs, self.tolerance),
+            None => Ok(()),
+        }
+    }
+
+    fn setup(&self) -> anyhow::Result<Setup> {
+        let settings = policy::settings(&self.manifests, self.pool.as_deref())?;
+        let mut slos = vec![Slo::default(); settings.classes.len()];
+        let place = |name: &str| settings.classes.iter().position(|c| *c.name == *name);
+        for class in self.scenario.iter().flat_map(|scenario| &scenario.classes) {
+            if let Some(at) = place(&class.name) {
+                slos[at] = class.slo;
+            }
+        }
+        for objective in &self.slo {
+            let Some(at) = place(&objective.class) else {
+                let names: Vec<&str> = settings.classes.iter().map(|c| &*c.name).collect();
+                anyhow::bail!(
+                    "--slo names the class {:?}, which the pool doesn't have; write one of {}",
+                    objective.class,
+                    names.join(", ")
+                );
+            };
+            slos[at] = objective.slo;
+        }
+        let mut profile = self.profile.clone();
+        if let Some(seats) = self.max_num_seqs {
+            profile.max_num_seqs = seats as usize;
+        }
+        profile.check()?;
+        let name = match &self.scenario {
+            Some(scenario) => scenario.name.clone(),
+            None => {
+                let names = self.trace.iter().filter_map(|path| path.file_name());
+                let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+                names.join("+")
+            }
+        };
+        Ok(Setup {
+            name,
+            settings,
+            slos,
+            profile,
+            replicas: self.replicas.into(),
+            balancer: self.balancer,
+            seed: self.seed,
+        })
+    }
+
+    fn source(&self, setup: &Setup) -> anyhow::Result<Source> {
+        let settings = &setup.settings;
+        Ok(match &self.scenario {
+            Some(scenario) => Source::scenario(scenario, self.seed, settings)?,
+            None => {
+                let rules = self.rules.clone().unwrap_or_default();
+                Source::traces(&self.trace, rules, self.speed, settings)?
+            }
+        })
+    }
+}
+
+fn scenario(text: &str) -> Result<Scenario, String> {
+    Scenario::load(text).map_err(|error| error.to_string())
+}
+
+fn rules(text: &str) -> Result<Rules, String> {
+    Rules::load(text.as_ref()).map_err(|error| error.to_string())
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    Profile::load(text).map_err(|error| error.to_string())
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse::<f64>().ok();
+    let speed = speed.filter(|speed| (0.001..=1e6).contains(speed));
+    speed.ok_or_else(|| "write a number from 0.001 to 1000000, such as 2".to_owned())
+}
