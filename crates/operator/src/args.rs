@@ -1,6 +1,9 @@
 //! The command line. Each flag also reads a `FAIRTIDE_*` variable.
 
-use crate::run::{Files, Options};
+use crate::{
+    run::{Files, Options},
+    webhook,
+};
 use clap::Parser;
 use fairtide_api::names;
 use fairtide_telemetry::LogFormat;
@@ -62,6 +65,33 @@ pub struct Args {
         conflicts_with = "manifests"
     )]
     channel_advertise: Option<String>,
+    /// Where the API server asks about new pods, such as 0.0.0.0:9443. Default: no webhook.
+    #[arg(
+        long,
+        env = "FAIRTIDE_WEBHOOK",
+        value_name = "ADDR",
+        value_parser = address,
+        requires = "sidecar_image",
+        conflicts_with = "manifests"
+    )]
+    webhook: Option<SocketAddr>,
+    /// Image of the sidecars that the webhook puts into pods, best with a digest.
+    #[arg(
+        long,
+        env = "FAIRTIDE_SIDECAR_IMAGE",
+        value_name = "IMAGE",
+        requires = "webhook"
+    )]
+    sidecar_image: Option<String>,
+    /// Where those sidecars connect. Default: port 8443 of the operator's Service.
+    #[arg(
+        long,
+        env = "FAIRTIDE_CHANNEL_URL",
+        value_name = "URL",
+        value_parser = https_url,
+        requires = "webhook"
+    )]
+    channel_url: Option<String>,
     /// error, warn, info, debug or trace, or target=level,...
     #[arg(
         long,
@@ -153,6 +183,12 @@ impl Args {
             }
             None => AskedSource::Cluster(self.kubeconfig),
         };
+        let webhook = self.webhook.zip(self.sidecar_image);
+        let webhook = webhook.map(|(listen, sidecar_image)| webhook::Options {
+            listen,
+            sidecar_image,
+            channel_url: self.channel_url,
+        });
         Ok(Asked {
             source,
             options: Options {
@@ -164,6 +200,7 @@ impl Args {
                 advertise: self.channel_advertise,
                 host: host_name(),
                 lease: crate::lease::Timings::default(),
+                webhook,
             },
             log_level: self.log_level,
             log_format: self.log_format,

@@ -6,7 +6,8 @@
 //!                                       ↓ answers
 //!                            status ← assess ← world
 //! ```
-//! Every replica watches and works out; the holder of the lease alone pushes and writes.
+//! Every replica watches, works out and answers the webhook; the holder of the lease alone pushes
+//! and writes.
 
 mod admin;
 pub mod args;
@@ -19,4 +20,5 @@ pub mod metrics;
 pub mod run;
 pub mod source;
 pub mod status;
+pub mod webhook;
 pub mod world;

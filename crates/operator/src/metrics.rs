@@ -33,6 +33,19 @@ pub struct Metrics {
     pub lease_held: Gauge,
     /// Watches that broke and were started anew.
     pub watch_errors: Family<Kind, Counter>,
+    /// Pods that the webhook was asked about, by how that ended.
+    pub admissions: Family<Admission, Counter>,
+    /// Time to answer about one pod.
+    pub admission_seconds: Histogram,
+}
+
+/// How a question of the API server ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Admission {
+    /// `injected`, `kept`, `skipped`, `refused` or `failed`.
+    pub result: &'static str,
+    /// A word of a closed list; empty where there is nothing to say.
+    pub reason: &'static str,
 }
 
 /// Why a channel was refused or cut.
@@ -70,6 +83,10 @@ impl Metrics {
             status_errors: Counter::default(),
             lease_held: Gauge::default(),
             watch_errors: Family::default(),
+            admissions: Family::default(),
+            admission_seconds: seconds(&[
+                0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0,
+            ]),
         };
         registry.register(
             "pods_known",
@@ -130,6 +147,16 @@ impl Metrics {
             "watch_errors",
             "Watches that broke and were started anew, by kind",
             metrics.watch_errors.clone(),
+        );
+        registry.register(
+            "admissions",
+            "Pods that the webhook was asked about, by result and reason",
+            metrics.admissions.clone(),
+        );
+        registry.register(
+            "admission_seconds",
+            "Time to answer the API server about one pod",
+            metrics.admission_seconds.clone(),
         );
         metrics
     }

@@ -18,6 +18,7 @@ use crate::{
         files::{FilesError, Folder},
     },
     status::{scribe::Scribe, writer::Writer},
+    webhook::{self, Namespaces, Webhook, bundle::Bundle},
     world::World,
 };
 use fairtide_telemetry::{Health, admin as admin_server};
@@ -31,6 +32,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// The channel is offered: it has a certificate.
 const CHANNEL: &str = "channel";
+
+/// The webhook is offered: it has a certificate.
+const WEBHOOK: &str = "webhook";
+
+/// Port of the channel in the operator's Service.
+const CHANNEL_PORT: u16 = 8443;
 
 /// Changes that may wait to be taken in.
 const CHANGES: usize = 1_024;
@@ -63,6 +70,8 @@ pub struct Options {
     pub host: String,
     /// How the lease is kept.
     pub lease: Timings,
+    /// The webhook; `None`: none is offered. It needs an API server.
+    pub webhook: Option<webhook::Options>,
 }
 
 /// Where objects come from.
@@ -137,6 +146,7 @@ impl StartError {
 pub struct Operator {
     channel: SocketAddr,
     admin: SocketAddr,
+    webhook: Option<SocketAddr>,
     fleet: Arc<Fleet>,
     claim: watch::Receiver<Claim>,
     stop: CancellationToken,
@@ -168,6 +178,13 @@ impl Operator {
     pub async fn start(source: Source, options: Options) -> Result<Self, StartError> {
         let channel_listener = listen("--channel", options.channel).await?;
         let admin_listener = listen("--admin", options.admin).await?;
+        let webhook_listener = match &options.webhook {
+            Some(webhook) => Some(listen("--webhook", webhook.listen).await?),
+            None => None,
+        };
+        let webhook = webhook_listener
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok());
         let channel = local(&channel_listener, options.channel);
         let admin = local(&admin_listener, options.admin);
         let version = env!("CARGO_PKG_VERSION");
@@ -176,6 +193,7 @@ impl Operator {
         let mut conditions = vec![CHANNEL];
         if let Source::Cluster(_) = source {
             conditions.extend(LISTED);
+            conditions.extend(webhook.map(|_| WEBHOOK));
         }
         let wake = Arc::new(Notify::new());
         let shared = Shared {
@@ -223,7 +241,8 @@ impl Operator {
                 };
                 shared.tasks.spawn(watches.run());
                 shared.scribe(Writer::cluster(client.clone(), &options.host), &claim);
-                shared.serve_in_cluster(channel_listener, client, options, &claim)?;
+                let listeners = (channel_listener, webhook_listener);
+                shared.serve_in_cluster(listeners, client, options, &claim)?;
                 (claim, None)
             }
         };
@@ -234,6 +253,7 @@ impl Operator {
         Ok(Self {
             channel,
             admin,
+            webhook,
             fleet: shared.fleet,
             claim,
             stop: shared.stop,
@@ -250,6 +270,11 @@ impl Operator {
     /// Where probes and metrics are.
     pub fn admin(&self) -> SocketAddr {
         self.admin
+    }
+
+    /// Where the API server asks, if the webhook is offered.
+    pub fn webhook(&self) -> Option<SocketAddr> {
+        self.webhook
     }
 
     /// The pods.
@@ -322,7 +347,7 @@ impl Shared {
     /// The CA is the API server's to give: until it does, nobody is served.
     fn serve_in_cluster(
         &self,
-        listener: TcpListener,
+        (listener, webhook): (TcpListener, Option<TcpListener>),
         client: kube::Client,
         options: Options,
         claim: &watch::Receiver<Claim>,
@@ -343,10 +368,14 @@ impl Shared {
                     if let Some(dir) = &options.ca_copy {
                         ca.write_cert(dir)?;
                     }
-                    Ok(ChannelTls::new(ca, names(&options))?)
+                    let ca = Arc::new(ca);
+                    Ok((ChannelTls::new(ca.clone(), names(&options))?, ca))
                 });
                 match ready {
-                    Ok(tls) => {
+                    Ok((tls, ca)) => {
+                        if let Some(listener) = webhook {
+                            shared.webhook(listener, ca, client.clone(), &options, &claim);
+                        }
                         let tokens = Arc::new(TokenReviews::new(client));
                         return shared.serve(listener, tls, tokens, &claim);
                     }
@@ -362,6 +391,56 @@ impl Shared {
             }
         });
         Ok(())
+    }
+
+    /// Offers the webhook with a certificate of the channel's CA, which the sidecars that it puts
+    /// in trust too.
+    fn webhook(
+        &self,
+        listener: TcpListener,
+        ca: Arc<ChannelCa>,
+        client: kube::Client,
+        options: &Options,
+        claim: &watch::Receiver<Claim>,
+    ) {
+        let Some(asked) = &options.webhook else {
+            return;
+        };
+        let tls = ChannelTls::with_protocols(ca.clone(), names(options), &["h2", "http/1.1"]);
+        let tls = match tls {
+            Ok(tls) => tls,
+            Err(error) => {
+                tracing::error!(error = causes(&error), "the webhook has no certificate");
+                return;
+            }
+        };
+        let namespaces = Namespaces::default();
+        let webhook = Arc::new(Webhook {
+            world: self.world.clone(),
+            namespaces: namespaces.clone(),
+            sidecar_image: asked.sidecar_image.clone(),
+            channel_url: asked.channel_url.clone().unwrap_or_else(|| {
+                let namespace = &options.namespace;
+                format!("https://fairtide-operator.{namespace}.svc:{CHANNEL_PORT}")
+            }),
+            channel_ca_pem: ca.cert_pem().to_owned(),
+            kubernetes: Default::default(),
+            metrics: self.metrics.clone(),
+            stop: self.stop.clone(),
+        });
+        let bundle = Bundle {
+            client: client.clone(),
+            ca_pem: ca.cert_pem().to_owned(),
+            claim: claim.clone(),
+            stop: self.stop.clone(),
+        };
+        self.tasks
+            .spawn(namespaces.follow(client.clone(), self.stop.clone()));
+        self.tasks.spawn(webhook.clone().follow_version(client));
+        self.tasks.spawn(bundle.keep());
+        self.tasks.spawn(webhook.serve(listener, tls.config()));
+        self.tasks.spawn(tls.keep_fresh(self.stop.clone()));
+        self.health.set(WEBHOOK, true);
     }
 
     fn lease_metric(&self, claim: &watch::Receiver<Claim>) {

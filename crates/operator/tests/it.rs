@@ -11,3 +11,5 @@ mod client;
 mod cluster;
 #[path = "it/files.rs"]
 mod files;
+#[path = "it/webhook.rs"]
+mod webhook;

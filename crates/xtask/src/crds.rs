@@ -1,11 +1,14 @@
-//! `crds/`: one file a kind, with its members in alphabetical order, so that a change of a type
+//! `crds/`, and copies in `manifests/` so that one folder installs all: one file a kind, with its members in alphabetical order, so that a change of a type
 //! shows as a small difference.
 
 use crate::generated::Generated;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// The files of `crds/`.
+/// Where they go.
+const FOLDERS: [&str; 2] = ["crds", "manifests"];
+
+/// The files of both folders.
 pub fn files() -> Result<Vec<Generated>> {
     fairtide_api::crds()
         .into_iter()
@@ -14,12 +17,14 @@ pub fn files() -> Result<Vec<Generated>> {
                 .as_str()
                 .context("a definition has a name")?;
             let yaml = serde_yaml::to_string(&sorted(crd))?;
-            Ok(Generated {
-                path: format!("crds/{name}.yaml").into(),
-                text: format!("# Generated from crates/api by `make crds`; edit there.\n{yaml}"),
-            })
+            let text = format!("# Generated from crates/api by `make crds`; edit there.\n{yaml}");
+            Ok(FOLDERS.map(|folder| Generated {
+                path: format!("{folder}/{name}.yaml").into(),
+                text: text.clone(),
+            }))
         })
-        .collect()
+        .collect::<Result<Vec<_>>>()
+        .map(|files| files.into_iter().flatten().collect())
 }
 
 fn sorted(value: &Value) -> Value {

@@ -7,6 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Holds files that are written by hand too: nothing is removed there.
+const SHARED: &str = "manifests";
+
 /// A file by its path from the root of the repository.
 pub struct Generated {
     pub path: PathBuf,
@@ -19,7 +22,7 @@ pub fn root() -> &'static Path {
 }
 
 /// Writes the files and removes others from their folders, or, with `check`, fails where the
-/// repository differs. The folders hold nothing but these files.
+/// repository differs. The folders hold nothing but these files, [`SHARED`] aside.
 pub fn bring(chore: &str, files: Vec<Generated>, check: bool) -> Result<()> {
     bring_to(root(), chore, files, check)
 }
@@ -62,6 +65,9 @@ fn extras(root: &Path, files: &[Generated]) -> Result<Vec<PathBuf>> {
     let folders: BTreeSet<&Path> = wanted.iter().filter_map(|path| path.parent()).collect();
     let mut extras = Vec::new();
     for folder in folders {
+        if folder == Path::new(SHARED) {
+            continue;
+        }
         let Ok(entries) = fs::read_dir(root.join(folder)) else {
             continue;
         };

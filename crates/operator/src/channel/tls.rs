@@ -1,5 +1,5 @@
-//! TLS of the channel: HTTP/2 only, ring only, and a server certificate that is renewed in place
-//! while connections stay.
+//! TLS of the channel and of the webhook: ring only, and a server certificate that is renewed in
+//! place while connections stay.
 
 use super::ca::{CaError, ChannelCa, LEAF_LIFE};
 use crate::causes::causes;
@@ -26,7 +26,7 @@ pub enum TlsError {
 
 /// The server's side of TLS.
 pub struct ChannelTls {
-    ca: ChannelCa,
+    ca: Arc<ChannelCa>,
     names: Vec<String>,
     provider: Arc<CryptoProvider>,
     present: Arc<PresentCert>,
@@ -40,11 +40,24 @@ struct PresentCert(ArcSwap<CertifiedKey>);
 // === impl ChannelTls ===
 
 impl ChannelTls {
-    /// TLS with a fresh certificate for `names` (DNS names or IP addresses).
+    /// TLS of the channel, which speaks HTTP/2 only, with a fresh certificate for `names` (DNS
+    /// names or IP addresses).
     ///
     /// # Errors
     /// A name is neither, or the library refuses.
-    pub fn new(ca: ChannelCa, names: Vec<String>) -> Result<Self, TlsError> {
+    pub fn new(ca: impl Into<Arc<ChannelCa>>, names: Vec<String>) -> Result<Self, TlsError> {
+        Self::with_protocols(ca.into(), names, &["h2"])
+    }
+
+    /// The same for a server that speaks these protocols.
+    ///
+    /// # Errors
+    /// As [`ChannelTls::new`].
+    pub fn with_protocols(
+        ca: Arc<ChannelCa>,
+        names: Vec<String>,
+        protocols: &[&str],
+    ) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let first = certified(&ca, &names, &provider)?;
         let present = Arc::new(PresentCert(ArcSwap::from_pointee(first)));
@@ -52,7 +65,10 @@ impl ChannelTls {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_cert_resolver(present.clone());
-        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
         Ok(Self {
             ca,
             names,
@@ -96,11 +112,11 @@ impl ChannelTls {
             }
             every = match self.renew() {
                 Ok(()) => {
-                    tracing::info!("channel certificate renewed");
+                    tracing::info!("server certificate renewed");
                     LEAF_LIFE * 2 / 3
                 }
                 Err(error) => {
-                    tracing::error!(error = causes(&error), "channel certificate not renewed");
+                    tracing::error!(error = causes(&error), "server certificate not renewed");
                     Duration::from_secs(60 * 60)
                 }
             };

@@ -9,6 +9,7 @@ use fairtide_operator::{
     fleet::Progress,
     lease::{Claim, Timings},
     run::{Operator, Options, Source},
+    webhook,
 };
 use fairtide_resolve::ObjectKey;
 use fairtide_testkit::{ApiServer, BoundPod, eventually, http_get};
@@ -79,6 +80,11 @@ impl<'a> Cluster<'a> {
 
     /// Starts a replica of the operator.
     pub async fn operator(&self, host: &str) -> Operator {
+        self.replica(host, None).await
+    }
+
+    /// The same with the webhook or without.
+    pub async fn replica(&self, host: &str, webhook: Option<webhook::Options>) -> Operator {
         let client = self
             .server
             .service_account_client(names::SYSTEM_NAMESPACE, "fairtide-operator")
@@ -94,6 +100,7 @@ impl<'a> Cluster<'a> {
             advertise: None,
             host: host.to_owned(),
             lease: LEASE,
+            webhook,
         };
         Operator::start(Source::Cluster(client), options)
             .await
@@ -224,7 +231,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-fn repo(path: &str) -> std::path::PathBuf {
+pub fn repo(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(path)

@@ -57,6 +57,7 @@ impl Place {
             advertise: None,
             host: "test".to_owned(),
             lease: Timings::default(),
+            webhook: None,
         };
         Operator::start(source, options).await
     }
