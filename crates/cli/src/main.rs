@@ -1,5 +1,6 @@
 //! `kubectl fairtide`: one module for each subcommand.
 
+mod inject;
 mod replay;
 mod usage;
 
@@ -22,6 +23,8 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Put the sidecar into manifests, as the webhook would.
+    Inject(inject::Inject),
     /// Replay traces in virtual time, under a policy and its rivals.
     Replay(replay::Replay),
 }
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         Err(error) => return usage::refuse(&error),
     };
     let done = match arguments.command {
+        Command::Inject(inject) => inject.run(),
         Command::Replay(replay) => replay.run(),
     };
     match done {

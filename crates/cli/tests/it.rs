@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "it/inject.rs"]
+mod inject;
 #[path = "it/replay.rs"]
 mod replay;
