@@ -9,6 +9,8 @@ pub const ACCEPTED: &str = "Accepted";
 pub const RESOLVED_REFS: &str = "ResolvedRefs";
 /// Every sidecar concerned runs the newest policy.
 pub const PROGRAMMED: &str = "Programmed";
+/// Pools only: every pod has a sidecar.
+pub const INJECTED: &str = "Injected";
 /// Classes only, and only while true: an older class takes some of the same requests.
 pub const CONFLICTED: &str = "Conflicted";
 /// Only while true: the newest generation is still being worked on.
@@ -62,6 +64,11 @@ pub mod reason {
     pub const BYPASSED: &str = "Bypassed";
     /// `Reconciling`: the newest generation is being resolved and sent.
     pub const NEW_GENERATION: &str = "NewGeneration";
+
+    /// `Injected` is True.
+    pub const INJECTED: &str = "Injected";
+    /// `Injected` is False: some pods have no sidecar; the message says how they get one.
+    pub const NOT_INJECTED: &str = "NotInjected";
 
     /// Warning (an Event, no condition): a Batch class goes before an Interactive one.
     pub const BATCH_FIRST: &str = "BatchFirst";

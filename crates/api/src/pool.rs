@@ -128,7 +128,7 @@ pub struct InferencePoolStatus {
     /// How many pods stand where. Unset until they have been counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PoolPods>,
-    /// Ready, Accepted, ResolvedRefs and Programmed; Reconciling and Stalled only while true.
+    /// Ready, Accepted, ResolvedRefs, Injected and Programmed; Reconciling and Stalled only while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "published::conditions")]
     pub conditions: Vec<Condition>,
@@ -141,12 +141,26 @@ pub struct PoolPods {
     /// Pods that the selector matches and that belong to no older pool.
     #[schemars(range(min = 0))]
     pub matched: i32,
+    /// Pods with a sidecar.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub injected: i32,
     /// Pods whose sidecar is connected to the operator.
     #[schemars(range(min = 0))]
     pub connected: i32,
     /// Pods whose sidecar obeys the newest policy.
     #[schemars(range(min = 0))]
     pub in_sync: i32,
+    /// Pods whose sidecar is of another version than the operator. It goes on working; rolling the
+    /// pods brings the present one.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub outdated: i32,
+    /// Pods whose engine answers on the pod's own addresses, so that clients can go around the
+    /// sidecar.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub bypassable: i32,
 }
 
 pub(crate) fn never_observed() -> i64 {

@@ -6,6 +6,7 @@
 
 pub mod assess;
 pub mod events;
+mod injected;
 pub mod scribe;
 mod standing;
 pub mod writer;

@@ -7,7 +7,7 @@
 
 mod held;
 
-pub use held::{Held, Pod, Reported};
+pub use held::{Held, Owner, Pod, Reported};
 
 use crate::fleet::Push;
 use fairtide_api::{InferencePool, TrafficClass};

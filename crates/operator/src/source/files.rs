@@ -142,6 +142,8 @@ impl Folder {
         let pod = |meta: &fairtide_resolve::PodMeta| Pod {
             meta: meta.clone(),
             uid: None,
+            injected: false,
+            owner: None,
             leaving: false,
         };
         // Together, so that nobody sees one without the others.

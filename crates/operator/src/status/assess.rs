@@ -1,10 +1,14 @@
 //! What should be said of the objects of a namespace, from what was resolved and how far the
 //! sidecars are. Pure.
 
-use super::{Counts, Standing, standing::finding};
+use super::{
+    Counts, Standing,
+    injected::{has_sidecar, injected},
+    standing::finding,
+};
 use crate::{
     fleet::Progress,
-    world::{Held, Namespace, Reported},
+    world::{Held, Namespace, Pod, Reported},
 };
 use fairtide_api::{
     Kind, Mode, PoolPods,
@@ -56,17 +60,20 @@ pub fn assess(
     for (pool, held) in &namespace.pools {
         let key = ObjectKey::new(name, pool);
         let found = resolved.pools.iter().find(|pool| pool.key == key);
-        let (finding, pods) = match found {
+        let (finding, pods, without) = match found {
             Some(pool) => pool_programmed(pool, namespace, &progress),
-            None => (not_accepted(), PoolPods::default()),
+            None => (not_accepted(), PoolPods::default(), Vec::new()),
         };
+        let matched = usize::try_from(pods.matched).unwrap_or_default();
+        let injected = injected(name, matched, &without);
         programmed.insert(key.clone(), finding.clone());
         let found = found.map(|pool| pool.conditions.as_slice());
         let bypassed = held
             .good
             .as_ref()
             .is_some_and(|pool| pool.spec.mode == Some(Mode::Bypass));
-        let findings = complete(held, found, finding, bypassed);
+        let mut findings = complete(held, found, finding, bypassed);
+        findings.push(injected);
         assessments.push(assessment(key, held, findings, Counts::Pods(Some(pods))));
     }
     for (class, held) in &namespace.classes {
@@ -194,22 +201,33 @@ fn not_accepted() -> Finding {
     )
 }
 
-fn pool_programmed(
+/// Whether the pool's sidecars obey, its numbers, and its pods without a sidecar.
+fn pool_programmed<'a>(
     pool: &ResolvedPool,
-    namespace: &Namespace,
+    namespace: &'a Namespace,
     progress: impl Fn(&ObjectKey) -> Progress,
-) -> (Finding, PoolPods) {
-    let pods: Vec<(&ObjectKey, Progress)> = pool
+) -> (Finding, PoolPods, Vec<&'a Pod>) {
+    let staying = |key: &ObjectKey| namespace.pods.get(&key.name).filter(|pod| !pod.leaving);
+    let known: Vec<(&Pod, Progress)> = pool
         .pods
         .iter()
-        .filter(|pod| {
-            namespace
-                .pods
-                .get(&pod.name)
-                .is_some_and(|pod| !pod.leaving)
-        })
-        .map(|pod| (pod, progress(pod)))
+        .filter_map(|key| Some((staying(key)?, progress(key))))
         .collect();
+    let without: Vec<&Pod> = known
+        .iter()
+        .filter(|(pod, progress)| !has_sidecar(pod, progress))
+        .map(|(pod, _)| *pod)
+        .collect();
+    let pods: Vec<(&ObjectKey, &Progress)> = known
+        .iter()
+        .map(|(pod, progress)| (&pod.meta.key, progress))
+        .collect();
+    let connected_and = |what: fn(&Progress) -> bool| {
+        let found = pods
+            .iter()
+            .filter(|(_, progress)| progress.connected && what(progress));
+        count(found.count())
+    };
     let version = namespace.push(&pool.key.name).map(|push| &push.version);
     let has_it = |progress: &Progress| progress.acked.as_deref() == version.map(String::as_str);
     let (mut connected, mut in_sync) = (0, 0);
@@ -229,11 +247,14 @@ fn pool_programmed(
     }
     let counts = PoolPods {
         matched: count(pods.len()),
+        injected: count(pods.len() - without.len()),
         connected: count(connected),
         in_sync: count(in_sync),
+        outdated: connected_and(is_outdated),
+        bypassable: connected_and(is_bypassable),
     };
     if pool.policy.is_none() {
-        return (not_accepted(), counts);
+        return (not_accepted(), counts, without);
     }
     let said = |status, reason, message: String| finding(PROGRAMMED, status, reason, message);
     let finding = if pods.is_empty() {
@@ -275,7 +296,17 @@ fn pool_programmed(
             "every connected sidecar obeys the newest policy".to_owned(),
         )
     };
-    (finding, counts)
+    (finding, counts, without)
+}
+
+fn is_outdated(progress: &Progress) -> bool {
+    let version = progress.sidecar_version.as_deref();
+    version.is_some_and(|version| version != env!("CARGO_PKG_VERSION"))
+}
+
+fn is_bypassable(progress: &Progress) -> bool {
+    let report = progress.report.as_ref();
+    report.is_some_and(|report| report.bypassable == Some(true))
 }
 
 fn class_programmed(class: &ResolvedClass, pools: &BTreeMap<ObjectKey, Finding>) -> Finding {
@@ -335,7 +366,7 @@ fn pods_in_words(pods: usize) -> String {
 }
 
 /// The first few in words, and how many more there are.
-fn shown<T>(all: &[T], words: impl Fn(&T) -> String) -> (String, String) {
+pub(super) fn shown<T>(all: &[T], words: impl Fn(&T) -> String) -> (String, String) {
     let shown: Vec<String> = all.iter().take(NAMED_PODS).map(words).collect();
     let more = match all.len().saturating_sub(NAMED_PODS) {
         0 => String::new(),

@@ -2,7 +2,7 @@
 //! when it begins.
 
 use super::{Standing, assess::Assessment};
-use fairtide_api::conditions::{ACCEPTED, CONFLICTED, PROGRAMMED, RESOLVED_REFS, reason};
+use fairtide_api::conditions::{ACCEPTED, CONFLICTED, INJECTED, PROGRAMMED, RESOLVED_REFS, reason};
 use fairtide_resolve::Warning;
 
 /// One Event. All are warnings: that all is well stands in the status.
@@ -28,12 +28,18 @@ pub fn notices(assessment: &Assessment, old: Option<&Standing>, new: &Standing) 
         match (condition.type_.as_str(), condition.status.as_str()) {
             (ACCEPTED | RESOLVED_REFS, "False") | (CONFLICTED, "True") => true,
             (ACCEPTED, "True") => condition.reason != reason::ACCEPTED,
+            (INJECTED, "False") => true,
             (PROGRAMMED, "False") => condition.reason == reason::REJECTED,
             _ => false,
         }
     });
     let news = worth.filter(|condition| {
         let before = old.and_then(|old| old.condition(&condition.type_));
+        // Which pods have no sidecar changes with each that is rolled.
+        let counts = condition.type_ == INJECTED;
+        if counts && before.is_some_and(|before| before.status == condition.status) {
+            return false;
+        }
         before.is_none_or(|before| {
             (&before.status, &before.reason, &before.message)
                 != (&condition.status, &condition.reason, &condition.message)
@@ -46,6 +52,7 @@ pub fn notices(assessment: &Assessment, old: Option<&Standing>, new: &Standing) 
         reason: condition.reason.clone(),
         action: match condition.type_.as_str() {
             PROGRAMMED => "Push",
+            INJECTED => "Inject",
             _ => "Resolve",
         },
         note: condition.message.clone(),

@@ -2,17 +2,20 @@
 
 use fairtide_api::{
     Condition, InferencePoolStatus, PoolPods, TrafficClassStatus,
-    conditions::{ACCEPTED, CONFLICTED, PROGRAMMED, READY, RECONCILING, RESOLVED_REFS, STALLED},
+    conditions::{
+        ACCEPTED, CONFLICTED, INJECTED, PROGRAMMED, READY, RECONCILING, RESOLVED_REFS, STALLED,
+    },
 };
 use fairtide_resolve::{Finding, Status};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::Value;
 
 /// The order in which conditions are shown.
-const ORDER: [&str; 7] = [
+const ORDER: [&str; 8] = [
     READY,
     ACCEPTED,
     RESOLVED_REFS,
+    INJECTED,
     PROGRAMMED,
     CONFLICTED,
     RECONCILING,

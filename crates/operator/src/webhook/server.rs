@@ -3,7 +3,7 @@
 use super::{PATH, Webhook};
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, State},
+    extract::{DefaultBodyLimit, FromRequest, Request, State},
     response::{IntoResponse, Response},
     routing::post,
 };
@@ -23,6 +23,9 @@ const LARGEST: usize = 8 << 20;
 
 /// From the connection to the end of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// From the head of a request to the end of its body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// API servers and the Service still know a replica that is about to end: it goes on this long.
 const LAME_DUCK: Duration = Duration::from_secs(3);
@@ -94,7 +97,13 @@ async fn handshake(stream: TcpStream, acceptor: TlsAcceptor) -> Option<TlsStream
     }
 }
 
-async fn asked(State(webhook): State<Arc<Webhook>>, body: Bytes) -> Response {
+async fn asked(State(webhook): State<Arc<Webhook>>, request: Request) -> Response {
+    let body = Bytes::from_request(request, &());
+    let body = match tokio::time::timeout(BODY_TIMEOUT, body).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(refused)) => return refused.into_response(),
+        Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+    };
     // A fault of ours must cost one pod's try and not the connection of all others.
     let answer = std::panic::catch_unwind(AssertUnwindSafe(|| webhook.answer(&body)));
     match answer {

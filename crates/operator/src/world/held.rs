@@ -3,6 +3,7 @@
 use super::Seen;
 use crate::status::{Counts, Standing};
 use fairtide_api::{InferencePool, Kind, TrafficClass};
+use fairtide_inject::names::INJECTED_LABEL;
 use fairtide_resolve::{ObjectKey, PodMeta};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,8 +26,21 @@ pub struct Pod {
     pub meta: PodMeta,
     /// Its uid; `None` for one from a file.
     pub uid: Option<Arc<str>>,
+    /// The webhook put a sidecar in.
+    pub injected: bool,
+    /// What replaces it when it is rolled; `None`: nothing does.
+    pub owner: Option<Owner>,
     /// It is being deleted: it keeps its policy, but no status counts it.
     pub leaving: bool,
+}
+
+/// What owns pods, as a user knows it: the Deployment and not its ReplicaSet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// `Deployment`, say.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// A kind that is held, and whose status is written.
@@ -137,7 +151,65 @@ impl Pod {
         Self {
             meta: PodMeta::of(metadata),
             uid: metadata.uid.as_deref().map(Arc::from),
+            injected: label(metadata, INJECTED_LABEL) == Some("true"),
+            owner: Owner::of(metadata),
             leaving: metadata.deletion_timestamp.is_some(),
         }
+    }
+}
+
+// === impl Owner ===
+
+impl Owner {
+    fn of(metadata: &ObjectMeta) -> Option<Self> {
+        let mut owners = metadata.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        // A Deployment names its ReplicaSets after itself and the hash of the pods' template.
+        let deployment = label(metadata, "pod-template-hash")
+            .filter(|_| owner.kind == "ReplicaSet")
+            .and_then(|hash| owner.name.strip_suffix(hash)?.strip_suffix('-'));
+        Some(match deployment {
+            Some(name) => Self {
+                kind: "Deployment".to_owned(),
+                name: name.to_owned(),
+            },
+            None => Self {
+                kind: owner.kind.clone(),
+                name: owner.name.clone(),
+            },
+        })
+    }
+}
+
+fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn owner(kind: &str, name: &str) -> Option<Owner> {
+        let metadata = json!({
+            "name": "vllm-6d4f-x", "labels": {"pod-template-hash": "6d4f"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u", "controller": true,
+            }],
+        });
+        Pod::of(&serde_json::from_value(metadata).unwrap()).owner
+    }
+
+    #[test]
+    fn a_replica_set_is_known_by_its_deployment() {
+        let said = |kind: &str, name: &str| {
+            let owner = owner(kind, name).unwrap();
+            (owner.kind, owner.name)
+        };
+        let pair = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+        assert_eq!(said("ReplicaSet", "vllm-6d4f"), pair("Deployment", "vllm"));
+        assert_eq!(said("ReplicaSet", "bare"), pair("ReplicaSet", "bare"));
+        assert_eq!(said("StatefulSet", "vllm"), pair("StatefulSet", "vllm"));
+        assert_eq!(Pod::of(&ObjectMeta::default()).owner, None);
     }
 }

@@ -354,7 +354,9 @@ async fn an_applied_policy_reaches_the_sidecar_and_the_status() {
         cluster.until(object, ("Ready", "True", "Programmed")).await;
     }
     let status = cluster.get(POOL, "whole", "llama").await.data["status"].clone();
-    let counts = json!({ "matched": 1, "connected": 1, "inSync": 1 });
+    let counts = json!({
+        "matched": 1, "injected": 1, "connected": 1, "inSync": 1, "outdated": 1, "bypassable": 0,
+    });
     assert_eq!(status["pods"], counts);
     let served = &cluster.get(CLASS, "whole", "chat").await.data["status"]["pools"];
     assert_eq!(*served, json!(1));

@@ -1,9 +1,9 @@
 use super::*;
 use crate::{
     fleet::Nack,
-    world::{Change, Delta, Pod, World},
+    world::{Change, Delta, Owner, Pod, World},
 };
-use fairtide_api::conditions::CONFLICTED;
+use fairtide_api::conditions::{CONFLICTED, INJECTED};
 use fairtide_resolve::parse_manifests;
 use tokio::time::Instant;
 
@@ -41,6 +41,8 @@ impl Scene {
         let pods = manifests.pods().map(|meta| Pod {
             meta: meta.clone(),
             uid: None,
+            injected: false,
+            owner: None,
             leaving: false,
         });
         world.apply(Change::Pods(Delta::Replace(pods.collect())));
@@ -271,4 +273,61 @@ fn every_object_has_the_four_conditions_and_no_false_remark() {
         }
         assert!(!types.contains(&CONFLICTED), "{types:?}");
     }
+}
+
+#[test]
+fn pods_without_a_sidecar_are_counted_and_the_command_that_rolls_them_is_said() {
+    let mut scene = Scene::of(MANIFESTS).pod("a", Some("present"), None);
+    assert_eq!(scene.condition(INJECTED)[0], Some(("False", "NotInjected")));
+    assert_eq!((scene.pods().matched, scene.pods().injected), (3, 1));
+    let alone = scene.message(INJECTED);
+    assert!(alone.contains("2 of 3 pods have no sidecar"), "{alone}");
+    assert!(alone.contains("nothing owns them: b, c"), "{alone}");
+
+    let mut change = |name: &str, injected: bool| {
+        let namespace = scene.world.namespace("chat").unwrap();
+        let mut pod = namespace.pods[name].clone();
+        pod.injected = injected;
+        pod.owner = Some(Owner {
+            kind: "Deployment".to_owned(),
+            name: "vllm".to_owned(),
+        });
+        scene.world.apply(Change::Pods(Delta::Apply(pod)));
+        scene.world.settle(Instant::now());
+    };
+    change("b", false);
+    change("c", true);
+    let owned = scene.message(INJECTED);
+    assert!(owned.contains("1 of 3 pods has no sidecar"), "{owned}");
+    assert!(
+        owned.ends_with("roll: kubectl rollout restart deployment/vllm -n chat"),
+        "{owned}"
+    );
+    change_all_injected(&mut scene);
+    assert_eq!(scene.condition(INJECTED)[0], Some(("True", "Injected")));
+}
+
+fn change_all_injected(scene: &mut Scene) {
+    for name in ["a", "b", "c"] {
+        let mut pod = scene.world.namespace("chat").unwrap().pods[name].clone();
+        pod.injected = true;
+        scene.world.apply(Change::Pods(Delta::Apply(pod)));
+    }
+    scene.world.settle(Instant::now());
+}
+
+#[test]
+fn sidecars_of_another_version_and_engines_that_can_be_reached_directly_are_counted() {
+    let mut scene =
+        Scene::of(MANIFESTS)
+            .pod("a", Some("present"), None)
+            .pod("b", Some("present"), None);
+    let a = scene.progress.get_mut("a").unwrap();
+    a.sidecar_version = Some(env!("CARGO_PKG_VERSION").into());
+    a.report = Some(std::sync::Arc::new(fairtide_policy::Report {
+        bypassable: Some(true),
+        ..Default::default()
+    }));
+    scene.progress.get_mut("b").unwrap().sidecar_version = Some("0.0.1".into());
+    assert_eq!((scene.pods().outdated, scene.pods().bypassable), (1, 1));
 }
