@@ -26,7 +26,7 @@ enum Command {
     /// Put the sidecar into manifests, as the webhook would.
     Inject(inject::Inject),
     /// Replay traces in virtual time, under a policy and its rivals.
-    Replay(replay::Replay),
+    Replay(Box<replay::Replay>),
 }
 
 fn main() -> ExitCode {
