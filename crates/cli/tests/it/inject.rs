@@ -30,7 +30,10 @@ spec: {ports: [{port: 80, targetPort: 8000}]}
 "#;
 
 fn inject(manifests: &str) -> Output {
-    let ca = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("inject-ca.crt");
+    // Tests run beside each other: a file of its own for each.
+    let test = std::thread::current().name().unwrap().replace("::", "-");
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let ca = folder.join(format!("{test}.crt"));
     std::fs::write(&ca, "-----BEGIN CERTIFICATE-----\n").unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-fairtide"))
         .args([
