@@ -5,22 +5,23 @@
 //! Every document is written out again; those that have no pod template are only rewritten as
 //! YAML. Comments are lost: a manifest that is read as data has none.
 
-use anyhow::{Context as _, bail};
+mod manifests;
+mod template;
+
+use anyhow::bail;
 use clap::Args;
+use fairtide_api::names::DEFAULT_NAMESPACE;
 use fairtide_inject::{Context, Namespace, Operator, Outcome, ServerVersion, inject};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    io::{Read, Write},
-    path::PathBuf,
-};
+use manifests::Manifests;
+use serde_json::Value;
+use std::{collections::BTreeMap, io::Write};
 
 #[derive(Args, Debug)]
 pub struct Inject {
-    /// Manifests, several documents a file; `-` reads standard input. Once for each file.
-    #[arg(short, long = "filename", value_name = "FILE", required = true)]
-    filename: Vec<PathBuf>,
+    /// Manifests, several documents a file; a folder's *.yaml, *.yml and *.json; `-` reads
+    /// standard input. Once for each.
+    #[arg(short, long = "filename", value_name = "FILE|DIR", required = true, value_parser = Manifests::read)]
+    filename: Vec<Manifests>,
     /// Image of the sidecar, best with a digest.
     #[arg(long, env = "FAIRTIDE_SIDECAR_IMAGE", value_name = "IMAGE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     sidecar_image: String,
@@ -33,54 +34,31 @@ pub struct Inject {
     )]
     sidecar_channel: String,
     /// The operator's CA: ca.crt of the Secret fairtide-channel-ca.
-    #[arg(long, env = "FAIRTIDE_CHANNEL_CA", value_name = "FILE")]
-    channel_ca: PathBuf,
+    #[arg(long, env = "FAIRTIDE_CHANNEL_CA", value_name = "FILE", value_parser = certificate)]
+    channel_ca: String,
     /// The API server's version, such as 1.33. Default: nothing is refused for it.
     #[arg(long, env = "FAIRTIDE_KUBERNETES_VERSION", value_name = "X.Y", value_parser = version)]
     kubernetes_version: Option<ServerVersion>,
-}
-
-/// Where the pod of a kind is.
-fn templates(kind: &str) -> &'static [&'static str] {
-    match kind {
-        "Pod" => &[""],
-        "Deployment"
-        | "StatefulSet"
-        | "DaemonSet"
-        | "ReplicaSet"
-        | "ReplicationController"
-        | "Job" => &["/spec/template"],
-        "CronJob" => &["/spec/jobTemplate/spec/template"],
-        "LeaderWorkerSet" => &[
-            "/spec/leaderWorkerTemplate/leaderTemplate",
-            "/spec/leaderWorkerTemplate/workerTemplate",
-        ],
-        _ => &[],
-    }
 }
 
 // === impl Inject ===
 
 impl Inject {
     pub fn run(self) -> anyhow::Result<()> {
-        let ca = std::fs::read_to_string(&self.channel_ca)
-            .with_context(|| format!("--channel-ca {}", self.channel_ca.display()))?;
         let operator = Operator {
             sidecar_image: self.sidecar_image,
             channel_url: self.sidecar_channel,
-            channel_ca_pem: ca,
+            channel_ca_pem: self.channel_ca,
             token_audience: fairtide_api::names::TOKEN_AUDIENCE.to_owned(),
             kubernetes: self.kubernetes_version,
         };
-        let mut documents = Vec::new();
-        for file in &self.filename {
-            documents.extend(read(file).with_context(|| file.display().to_string())?);
-        }
-        let namespaces = namespaces(&documents);
+        let mut files = self.filename;
+        let namespaces = manifests::namespaces(&mut files);
         let mut refused = 0;
-        for document in &mut documents {
-            for object in objects(document) {
-                refused += one(object, &namespaces, &operator)?;
+        for file in &mut files {
+            let name = file.name.clone();
+            for object in file.objects() {
+                refused += one(&name, object, &namespaces, &operator)?;
             }
         }
         if refused > 0 {
@@ -88,83 +66,36 @@ impl Inject {
             bail!("{refused} refused, nothing is written: see above");
         }
         let mut out = std::io::stdout().lock();
-        for document in &documents {
+        for document in files.iter().flat_map(|file| &file.documents) {
             write!(out, "---\n{}", serde_yaml::to_string(document)?)?;
         }
         Ok(())
     }
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<Vec<Value>> {
-    let mut text = String::new();
-    if file.as_os_str() == "-" {
-        std::io::stdin().read_to_string(&mut text)?;
-    } else {
-        text = std::fs::read_to_string(file)?;
-    }
-    let documents = serde_yaml::Deserializer::from_str(&text).map(Value::deserialize);
-    let documents = documents.collect::<Result<Vec<_>, _>>()?;
-    Ok(documents
-        .into_iter()
-        .filter(|value| !value.is_null())
-        .collect())
-}
-
-/// What the namespaces among the documents say.
-fn namespaces(documents: &[Value]) -> BTreeMap<String, Namespace> {
-    let found = documents
-        .iter()
-        .filter(|object| object["kind"] == "Namespace");
-    found
-        .filter_map(|object| {
-            let meta = &object["metadata"];
-            let map = |value: &Value| serde_json::from_value(value.clone()).unwrap_or_default();
-            let said = Namespace {
-                labels: map(&meta["labels"]),
-                annotations: map(&meta["annotations"]),
-            };
-            Some((meta["name"].as_str()?.to_owned(), said))
-        })
-        .collect()
-}
-
-/// The document itself, or what its list holds.
-fn objects(document: &mut Value) -> Vec<&mut Value> {
-    let list = document["kind"]
-        .as_str()
-        .is_some_and(|kind| kind.ends_with("List"));
-    match (list, document) {
-        (true, list) => list["items"].as_array_mut().into_iter().flatten().collect(),
-        (false, object) => vec![object],
-    }
-}
-
 /// Injects the pods of an object; how many can't be.
 fn one(
+    file: &str,
     object: &mut Value,
     namespaces: &BTreeMap<String, Namespace>,
     operator: &Operator,
 ) -> anyhow::Result<usize> {
-    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let what = format!("{kind}/{name}");
-    let namespace = object["metadata"]["namespace"]
-        .as_str()
-        .unwrap_or("default");
+    let text = |at: &str| object.pointer(at).and_then(Value::as_str);
+    let kind = text("/kind").unwrap_or_default().to_owned();
+    let name = text("/metadata/name").unwrap_or_default().to_owned();
+    let namespace = text("/metadata/namespace").unwrap_or(DEFAULT_NAMESPACE);
     let context = Context {
         namespace: namespaces.get(namespace).cloned().unwrap_or_default(),
         pool: None,
         operator: operator.clone(),
     };
     let mut refused = 0;
-    for path in templates(&kind) {
-        let Some(template) = object.pointer_mut(path).filter(|found| found.is_object()) else {
+    for template in template::of(&kind) {
+        let Some(found) = object.pointer_mut(template.at) else {
             continue;
         };
-        let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": {} });
-        for (key, value) in template.as_object().into_iter().flatten() {
-            pod[key] = value.clone();
-        }
+        let what = format!("{file}: {kind}/{name}{}", template.role);
+        let mut pod = template.pod(found, &name);
         match inject(&pod, &context) {
             Ok(injection) => {
                 for warning in &injection.warnings {
@@ -175,12 +106,9 @@ fn one(
                     Outcome::Injected(_) => eprintln!("{what}: injected"),
                     Outcome::Kept(_) => eprintln!("{what}: has the sidecar"),
                 }
-                let mut patched = pod.clone();
-                injection.patch.apply(&mut patched)?;
-                for part in ["metadata", "spec"] {
-                    if patched[part] != pod[part] {
-                        template[part] = patched[part].clone();
-                    }
+                if !injection.patch.is_empty() {
+                    injection.patch.apply(&mut pod)?;
+                    template.put_back(pod, found);
                 }
             }
             Err(refusal) => {
@@ -190,6 +118,15 @@ fn one(
         }
     }
     Ok(refused)
+}
+
+fn certificate(path: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("{error}; write the file with the operator's ca.crt"))?;
+    if !text.contains("-----BEGIN CERTIFICATE-----") {
+        return Err("this is no certificate in PEM; write the operator's ca.crt".to_owned());
+    }
+    Ok(text)
 }
 
 fn version(text: &str) -> Result<ServerVersion, String> {

@@ -1,6 +1,6 @@
 //! What is said to a command line that can't be obeyed: one line, and the exit code for it.
 
-use clap::error::ErrorKind;
+use fairtide_sim::cli::one_line;
 use std::process::ExitCode;
 
 /// `EX_USAGE`.
@@ -13,26 +13,9 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    eprintln!("kubectl-fairtide: {}", in_one_line(error));
+    eprintln!(
+        "kubectl-fairtide: {}",
+        one_line(error, "say what to do; --help lists the subcommands")
+    );
     ExitCode::from(USAGE)
-}
-
-fn in_one_line(error: &clap::Error) -> String {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "say what to do; --help lists the subcommands".to_owned();
-    }
-    let message = error.to_string();
-    let message = message.split("\n\nUsage:").next().unwrap_or_default();
-    let message = message.strip_prefix("error: ").unwrap_or(message);
-    let mut line = String::new();
-    for part in message.lines().map(str::trim) {
-        if part.is_empty() || part.starts_with("For more information") {
-            continue;
-        }
-        if !line.is_empty() {
-            line.push_str(if line.ends_with(':') { " " } else { "; " });
-        }
-        line.push_str(part);
-    }
-    line
 }

@@ -38,7 +38,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(error) => return refuse(&in_one_line(&error)),
+        Err(error) => {
+            return refuse(&one_line(
+                &error,
+                "say what to do: engine, or load; --help tells more",
+            ));
+        }
     };
     if let Err(error) = logs::init("warn", LogFormat::Auto) {
         return fail(&error.into());
@@ -70,10 +75,11 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// clap's message without its usage text.
-fn in_one_line(error: &clap::Error) -> String {
+/// clap's message on one line, without its usage text; `nothing` is what to say where the command
+/// line says nothing.
+pub fn one_line(error: &clap::Error, nothing: &str) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "say what to do: engine, or load; --help tells more".to_owned();
+        return nothing.to_owned();
     }
     let message = error.to_string();
     let message = message.split("\n\nUsage:").next().unwrap_or_default();

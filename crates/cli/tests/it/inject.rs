@@ -30,32 +30,26 @@ spec: {ports: [{port: 80, targetPort: 8000}]}
 "#;
 
 fn inject(manifests: &str) -> Output {
+    inject_from("-", manifests)
+}
+
+fn inject_from(file: &str, manifests: &str) -> Output {
     // Tests run beside each other: a file of its own for each.
     let test = std::thread::current().name().unwrap().replace("::", "-");
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let ca = folder.join(format!("{test}.crt"));
     std::fs::write(&ca, "-----BEGIN CERTIFICATE-----\n").unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-fairtide"))
-        .args([
-            "inject",
-            "-f",
-            "-",
-            "--sidecar-image",
-            "sidecar:1",
-            "--channel-ca",
-        ])
+        .args(["inject", "-f", file, "--sidecar-image", "sidecar:1"])
+        .arg("--channel-ca")
         .arg(&ca)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(manifests.as_bytes())
-        .unwrap();
+    // One that refuses its command line doesn't read.
+    let _ = child.stdin.take().unwrap().write_all(manifests.as_bytes());
     child.wait_with_output().unwrap()
 }
 
@@ -117,4 +111,112 @@ fn a_refusal_says_what_to_write_and_nothing_comes_out() {
         "{said}"
     );
     assert!(output.stdout.is_empty());
+}
+
+/// A container of an engine, in a template that asks by itself or not.
+fn template(labels: &str) -> String {
+    format!(
+        "{{metadata: {{labels: {{{labels}}}}}, spec: {{containers: [{{name: e, image: 'vllm/vllm-openai:v0.11.0', args: [--model, m]}}]}}}}"
+    )
+}
+
+#[test]
+fn of_a_leader_worker_set_the_leader_is_injected_unless_workers_serve_too() {
+    let asks = template("fairtide.dev/inject: enabled");
+    let set = |leader: &str, worker: &str| {
+        format!(
+            "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {{name: big}}\nspec: {{leaderWorkerTemplate: {{{leader}workerTemplate: {worker}}}}}\n"
+        )
+    };
+    let both = inject(&set(&format!("leaderTemplate: {asks}, "), &asks));
+    let said = String::from_utf8_lossy(&both.stderr);
+    let templates = &documents(&both)[0]["spec"]["leaderWorkerTemplate"];
+    let leader = &templates["leaderTemplate"];
+    assert_eq!(
+        leader["spec"]["initContainers"][0]["name"], "fairtide-sidecar",
+        "{said}"
+    );
+    let labels = leader["metadata"]["labels"].as_object().unwrap();
+    assert!(
+        labels.keys().all(|key| key.starts_with("fairtide.dev/")),
+        "{labels:?}"
+    );
+    assert!(
+        templates["workerTemplate"]["spec"]
+            .get("initContainers")
+            .is_none(),
+        "{said}"
+    );
+    assert!(
+        said.contains("LeaderWorkerSet/big (worker): left alone"),
+        "{said}"
+    );
+
+    let alone = inject(&set("", &asks));
+    let worker = documents(&alone)[0]["spec"]["leaderWorkerTemplate"]["workerTemplate"].clone();
+    assert!(worker["spec"].get("initContainers").is_none());
+
+    let all = asks.replacen(
+        "metadata: {",
+        "metadata: {annotations: {fairtide.dev/lws-roles: All}, ",
+        1,
+    );
+    let all = inject(&set("", &all));
+    let worker = documents(&all)[0]["spec"]["leaderWorkerTemplate"]["workerTemplate"].clone();
+    assert_eq!(
+        worker["spec"]["initContainers"][0]["name"],
+        "fairtide-sidecar"
+    );
+}
+
+#[test]
+fn a_namespace_in_a_list_speaks_for_engines_and_not_for_jobs() {
+    let silent = template("app: e");
+    let list = format!(
+        "apiVersion: v1\nkind: List\nitems:\n- {{apiVersion: v1, kind: Namespace, metadata: {{name: ai, labels: {{fairtide.dev/inject: enabled}}}}}}\n- {{kind: StatefulSet, metadata: {{name: s, namespace: ai}}, spec: {{template: {silent}}}}}\n- {{kind: Job, metadata: {{name: j, namespace: ai}}, spec: {{template: {silent}}}}}\n- {{kind: Job, metadata: {{name: k, namespace: ai}}, spec: {{template: {asks}}}}}\n",
+        asks = template("fairtide.dev/inject: enabled"),
+    );
+    let output = inject(&list);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let items = &documents(&output)[0]["items"];
+    let sidecars = |index: usize| {
+        let spec = &items[index]["spec"]["template"]["spec"];
+        spec["initContainers"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!([1, 2, 3].map(sidecars), [1, 0, 1], "{said}");
+    assert!(
+        items[3]["spec"]["template"]["metadata"]
+            .get("ownerReferences")
+            .is_none()
+    );
+    assert!(
+        said.contains("Job/j: left alone: the pod belongs to a Job"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_folder_is_read_and_what_cannot_be_read_is_a_usage_error() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("inject-folder");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = folder.to_str().unwrap();
+    for (file, says) in [
+        (name, "has no *.yaml"),
+        ("/nowhere/x.yaml", "write a file or folder of manifests"),
+    ] {
+        let output = inject_from(file, "");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert!(
+            said.contains(says) && said.trim().lines().count() == 1,
+            "{said}"
+        );
+    }
+    let broken = inject("a: [");
+    assert_eq!(broken.status.code(), Some(64), "{broken:?}");
+    std::fs::write(folder.join("vllm.yaml"), DEPLOYMENT).unwrap();
+    std::fs::write(folder.join("notes.txt"), "a: [").unwrap();
+    let output = inject_from(name, "");
+    assert_eq!(documents(&output).len(), 2, "{output:?}");
 }
