@@ -51,6 +51,9 @@ fn bench(c: &mut Criterion) {
     let context = context();
     for (name, extra) in [("usual pod", 0), ("1 MB pod", 1 << 20)] {
         let pod = pod(extra);
+        let patch = inject(&pod, &context).expect("injected").patch;
+        let patch = serde_json::to_string(&patch).expect("data");
+        println!("{name}: a patch of {} bytes", patch.len());
         c.bench_function(name, |b| {
             b.iter(|| inject(black_box(&pod), black_box(&context)).expect("injected"));
         });

@@ -20,7 +20,7 @@ use fairtide_policy::Engine;
 #[derive(Debug)]
 pub(crate) struct Candidate<'a> {
     pub(crate) container: Container<'a>,
-    pub(crate) variables: Variables,
+    pub(crate) variables: Variables<'a>,
     pub(crate) words: Vec<Word<'a>>,
     pub(crate) start: Start,
 }

@@ -70,7 +70,7 @@ impl Launch {
         program: Program,
         container: Container<'_>,
         words: &[Word<'_>],
-        variables: &Variables,
+        variables: &Variables<'_>,
     ) -> Result<Self, Refusal> {
         match program {
             Program::Engine(Engine::Vllm) => vllm(container, words),
@@ -179,7 +179,7 @@ fn sglang(container: Container<'_>, words: &[Word<'_>]) -> Result<Launch, Refusa
 fn tgi(
     container: Container<'_>,
     words: &[Word<'_>],
-    variables: &Variables,
+    variables: &Variables<'_>,
 ) -> Result<Launch, Refusal> {
     let own_image = is_tgi_image(container.image());
     let default = (own_image && !container.has_env_from()).then_some(80);

@@ -263,9 +263,11 @@ impl<'a> Followed<'a> {
             return Ok(());
         }
         let command = self.action("exec").and_then(|exec| exec.get("command"));
-        let command = command.and_then(Value::as_array).into_iter().flatten();
+        let Some(command) = command.and_then(Value::as_array) else {
+            return Ok(());
+        };
         let variables = Variables::of(self.target);
-        for (index, word) in command.enumerate() {
+        for (index, word) in command.iter().enumerate() {
             let word = word.as_str().unwrap_or_default();
             if status.takeover == Takeover::Uds {
                 self.refuse_mention(word, &variables)?;
@@ -304,15 +306,16 @@ impl<'a> Followed<'a> {
         }
     }
 
-    fn variable_read(&self, word: &str, variables: &Variables, port: u16) -> Option<String> {
+    fn variable_read(&self, word: &str, variables: &Variables<'_>, port: u16) -> Option<String> {
         let port = port.to_string();
-        let mut names = variables.with_value(&port);
+        let names = variables.with_value(&port);
         names
-            .find(|name| Some(*name) != self.moved_variable && reads_variable(word, name))
+            .filter(|name| Some(*name) != self.moved_variable && reads_variable(word, name))
+            .min()
             .map(str::to_owned)
     }
 
-    fn refuse_mention(&self, word: &str, variables: &Variables) -> Result<(), Refusal> {
+    fn refuse_mention(&self, word: &str, variables: &Variables<'_>) -> Result<(), Refusal> {
         for pair in &self.status.ports {
             let by_variable = self.variable_read(word, variables, pair.listen);
             let by_number = rewrite(word, |port| (port == pair.listen).then_some(0));

@@ -2,27 +2,27 @@
 
 use crate::pod::Container;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::HashMap};
 
 /// The variables of a container whose values stand in the pod itself.
 #[derive(Debug, Default)]
-pub(crate) struct Variables {
-    known: BTreeMap<String, Variable>,
+pub(crate) struct Variables<'a> {
+    known: HashMap<&'a str, Variable<'a>>,
 }
 
 /// One variable.
 #[derive(Clone, Debug)]
-pub(crate) struct Variable {
+pub(crate) struct Variable<'a> {
     /// Its place in the list.
     pub(crate) index: usize,
     /// Its value; `None`: it comes from elsewhere.
-    pub(crate) value: Option<String>,
+    pub(crate) value: Option<Cow<'a, str>>,
 }
 
 // === impl Variables ===
 
-impl Variables {
-    pub(crate) fn of(container: Container<'_>) -> Self {
+impl<'a> Variables<'a> {
+    pub(crate) fn of(container: Container<'a>) -> Self {
         let mut variables = Self::default();
         for (index, entry) in container.array("env").enumerate() {
             let Some(name) = entry.get("name").and_then(Value::as_str) else {
@@ -35,26 +35,27 @@ impl Variables {
                 _ => None,
             };
             // The last of a name wins.
-            variables
-                .known
-                .insert(name.to_owned(), Variable { index, value });
+            variables.known.insert(name, Variable { index, value });
         }
         variables
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Variable> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Variable<'a>> {
         self.known.get(name)
     }
 
-    /// The names of the variables with a value.
-    pub(crate) fn with_value(&self, value: &str) -> impl Iterator<Item = &str> {
+    /// The names of the variables with a value, in no order.
+    pub(crate) fn with_value(&self, value: &str) -> impl Iterator<Item = &'a str> {
         let known = self.known.iter();
         let known = known.filter(move |(_, variable)| variable.value.as_deref() == Some(value));
-        known.map(|(name, _)| name.as_str())
+        known.map(|(name, _)| *name)
     }
 
     /// The text with its references filled in, and whether all of them were known.
-    pub(crate) fn expand(&self, text: &str) -> (String, bool) {
+    pub(crate) fn expand<'t>(&self, text: &'t str) -> (Cow<'t, str>, bool) {
+        if !text.contains('$') {
+            return (Cow::Borrowed(text), true);
+        }
         let mut expanded = String::with_capacity(text.len());
         let mut complete = true;
         let mut rest = text;
@@ -82,7 +83,7 @@ impl Variables {
             }
         }
         expanded.push_str(rest);
-        (expanded, complete)
+        (Cow::Owned(expanded), complete)
     }
 }
 
@@ -93,7 +94,7 @@ pub(crate) fn protect(text: &str) -> String {
 
 /// Undoes [`protect`].
 pub(crate) fn unprotect(text: &str) -> String {
-    Variables::default().expand(text).0
+    Variables::default().expand(text).0.into_owned()
 }
 
 #[cfg(test)]
@@ -122,7 +123,7 @@ mod tests {
             ("$PORT ${PORT} $(PORT", "$PORT ${PORT} $(PORT", true),
             ("$", "$", true),
         ] {
-            assert_eq!(variables.expand(text), (expanded.to_owned(), complete));
+            assert_eq!(variables.expand(text), (expanded.into(), complete));
         }
     }
 

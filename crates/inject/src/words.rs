@@ -42,7 +42,7 @@ pub(crate) enum FlagPlace {
 }
 
 /// The words of a container: its command, then its arguments.
-pub(crate) fn words<'a>(container: Container<'a>, variables: &Variables) -> Vec<Word<'a>> {
+pub(crate) fn words<'a>(container: Container<'a>, variables: &Variables<'_>) -> Vec<Word<'a>> {
     let mut words = Vec::new();
     for field in ["command", "args"] {
         for (index, word) in container.array(field).enumerate() {
@@ -50,7 +50,7 @@ pub(crate) fn words<'a>(container: Container<'a>, variables: &Variables) -> Vec<
             let (text, complete) = variables.expand(raw);
             words.push(Word {
                 raw,
-                text,
+                text: text.into_owned(),
                 complete,
                 field,
                 index,
