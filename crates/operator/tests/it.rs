@@ -11,5 +11,9 @@ mod client;
 mod cluster;
 #[path = "it/files.rs"]
 mod files;
+#[path = "it/in_cluster.rs"]
+mod in_cluster;
+#[path = "it/replicas.rs"]
+mod replicas;
 #[path = "it/webhook.rs"]
 mod webhook;
