@@ -3,6 +3,7 @@
 mod engine;
 mod load;
 
+use crate::engine::Imitated;
 use clap::{Parser, Subcommand, error::ErrorKind};
 use fairtide_telemetry::{LogFormat, logs};
 use std::{ffi::OsString, process::ExitCode};
@@ -23,7 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Serve a simulated vLLM.
+    /// Serve a simulated vLLM, TGI or SGLang.
     Engine(engine::Engine),
     /// Offer load to engines or sidecars, and tell how it fared.
     Load(load::Load),
@@ -45,6 +46,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ));
         }
     };
+    let imitated = match &arguments.command {
+        Command::Engine(engine) => match engine.imitated() {
+            Ok(imitated) => imitated,
+            Err(wrong) => return refuse(&wrong),
+        },
+        Command::Load(_) => Imitated::default(),
+    };
     if let Err(error) = logs::init("warn", LogFormat::Auto) {
         return fail(&error.into());
     }
@@ -56,7 +64,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return fail(&error.into()),
     };
     let done = match arguments.command {
-        Command::Engine(engine) => runtime.block_on(engine.run()),
+        Command::Engine(engine) => runtime.block_on(engine.run(imitated)),
         Command::Load(load) => runtime.block_on(load.run()),
     };
     match done {

@@ -1,11 +1,13 @@
-//! A simulated engine behind vLLM's HTTP face: what the demo, the tests and the benches put in the
-//! place of a GPU.
+//! A simulated engine behind the HTTP face of vLLM, TGI or SGLang: what the demo, the tests and the
+//! benches put in the place of a GPU.
 //!
-//! It answers OpenAI's chat and completion requests with meaningless words at the pace of the
-//! [`crate::model`], streamed or not, shows vLLM's metrics page, and behaves as vLLM 0.32 was seen
-//! to behave where a proxy can tell the difference: a stream's head is sent at once while the
-//! request waits; its role event comes with the first token; there is one event per token, also
-//! for tokens without text; a client that leaves frees its seat at once and is counted nowhere.
+//! It answers OpenAI's chat and completion requests, and the engines' own, with meaningless words
+//! at the pace of the [`crate::model`], streamed or not, shows the metrics page of a version, and
+//! behaves as the engines do where a proxy can tell the difference: a stream's head is sent at once
+//! while the request waits, so that a refusal may come inside a 200; there is one event per token,
+//! also for tokens without text; a client that leaves frees its seat at once.
+//!
+//! vLLM 0.32 was watched; TGI 3 and SGLang 0.5 are as their sources and documents have them.
 
 mod answer;
 mod error;
@@ -15,8 +17,10 @@ mod metrics;
 mod request;
 mod routes;
 mod stream;
+mod version;
 
 pub use request::DEFAULT_OUTPUT_TOKENS;
+pub use version::{Imitated, Kind, UnknownVersion, Version};
 
 use crate::model::{Engine, Profile, ProfileError, SchedulingPolicy};
 use hyper::server::conn::http1;
@@ -26,8 +30,12 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use live::Live;
-use std::{io, time::Duration};
-use tokio::net::TcpListener;
+use std::{future::Future, io, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
 use tokio_util::sync::CancellationToken;
 
 /// How long an idle connection is kept, as by uvicorn.
@@ -45,6 +53,20 @@ pub struct Options {
     pub policy: SchedulingPolicy,
     /// The name under which it serves its model.
     pub model: String,
+    /// Whose face it has.
+    pub imitated: Imitated,
+    /// With more requests than these it is overloaded, and says so as that engine does; `None`:
+    /// never. vLLM and TGI count all that they have, SGLang those that wait.
+    pub most_requests: Option<usize>,
+}
+
+/// Where connections come from: a port, or pipes within the process.
+pub trait Accept: Send {
+    /// One connection.
+    type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next connection.
+    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Io>> + Send;
 }
 
 /// Serves until `stop`. Then no connection is accepted any more, streams end with an error event
@@ -53,25 +75,32 @@ pub struct Options {
 /// # Errors
 /// The profile contradicts itself. Errors of single connections end those only.
 pub async fn serve(
-    listener: TcpListener,
+    mut listener: impl Accept,
     options: Options,
     stop: CancellationToken,
 ) -> Result<(), ProfileError> {
-    let max_model_len = options.profile.max_model_len;
-    let live = Live::new(Engine::new(options.profile, options.policy)?);
-    let router = routes::router(live.clone(), &options.model, max_model_len);
+    let profile = options.profile.clone();
+    let engine = Engine::new(options.profile, options.policy)?;
+    let live = Live::new(engine, options.imitated, options.most_requests);
+    let router = routes::router(routes::Face {
+        live: live.clone(),
+        imitated: options.imitated,
+        model: options.model.into(),
+        max_model_len: profile.max_model_len,
+        kv_tokens: profile.kv_tokens,
+        max_num_seqs: profile.max_num_seqs,
+        most_requests: options.most_requests,
+    });
     let connections = GracefulShutdown::new();
     let accept = async {
         loop {
             let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+                Ok(stream) => stream,
                 Err(error) => {
                     pause_after(&error).await;
                     continue;
                 }
             };
-            // Tokens are small writes that mustn't wait for each other.
-            let _ = stream.set_nodelay(true);
             let service = TowerToHyperService::new(router.clone());
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -101,4 +130,28 @@ pub async fn serve(
 async fn pause_after(error: &io::Error) {
     tracing::warn!(%error, "can't accept a connection");
     tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+// === impl Accept ===
+
+impl Accept for TcpListener {
+    type Io = TcpStream;
+
+    async fn accept(&mut self) -> io::Result<TcpStream> {
+        let (stream, _) = TcpListener::accept(self).await?;
+        // Tokens are small writes that mustn't wait for each other.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+}
+
+impl Accept for mpsc::UnboundedReceiver<DuplexStream> {
+    type Io = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<DuplexStream> {
+        match self.recv().await {
+            Some(stream) => Ok(stream),
+            None => std::future::pending().await,
+        }
+    }
 }

@@ -162,6 +162,13 @@ impl Engine {
         self.waiting.len()
     }
 
+    /// Tokens, prompt and output, that the sequences in the batch can come to.
+    pub fn running_max_tokens(&self) -> u64 {
+        let most = self.running.iter().map(|sequence| sequence.prompt);
+        most.map(|prompt| prompt.prompt_tokens + prompt.output_tokens)
+            .sum()
+    }
+
     /// How much of the KV cache is held, 0 to 1.
     pub fn kv_usage(&self) -> f64 {
         1.0 - self.free_blocks as f64 / self.profile.kv_blocks() as f64

@@ -6,9 +6,13 @@
 mod cli;
 #[path = "it/engine.rs"]
 mod engine;
+#[path = "it/faces.rs"]
+mod faces;
 #[path = "it/load.rs"]
 mod load;
 #[path = "it/replay.rs"]
 mod replay;
+#[path = "it/same.rs"]
+mod same;
 #[path = "it/support.rs"]
 mod support;

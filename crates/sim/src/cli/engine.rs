@@ -1,7 +1,7 @@
 //! `fairtide-sim engine`.
 
 use crate::{
-    engine,
+    engine::{self, Imitated, Kind, Version},
     model::{Profile, SchedulingPolicy},
 };
 use anyhow::Context;
@@ -39,6 +39,30 @@ pub(super) struct Engine {
         default_value = "sim"
     )]
     served_model_name: String,
+    /// Whose HTTP face it has: paths, shapes, errors and metrics.
+    #[arg(
+        long,
+        env = "FAIRTIDE_ENGINE",
+        value_name = "vllm|tgi|sglang",
+        default_value = "vllm"
+    )]
+    engine: Face,
+    /// Whose version's names and shapes; default 0.32.0 of vLLM, 3.3.6 of TGI, 0.5.23 of SGLang.
+    #[arg(long, env = "FAIRTIDE_ENGINE_VERSION", value_name = "V")]
+    engine_version: Option<Version>,
+    /// Overloaded with more requests: waiting and running ones of vLLM (--max-num-queued-reqs) and TGI (--max-concurrent-requests, 128 by default), waiting ones of SGLang (--max-queued-requests).
+    #[arg(long, env = "FAIRTIDE_MAX_REQUESTS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_requests: Option<u32>,
+}
+
+/// As many requests as a TGI takes where nobody says a number.
+const TGI_MOST_REQUESTS: usize = 128;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Face {
+    Vllm,
+    Tgi,
+    Sglang,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -50,7 +74,23 @@ enum Order {
 // === impl Engine ===
 
 impl Engine {
-    pub async fn run(self) -> anyhow::Result<()> {
+    /// What is imitated. A combination that no engine has is refused, as clap would.
+    pub fn imitated(&self) -> Result<Imitated, String> {
+        let kind = match self.engine {
+            Face::Vllm => Kind::Vllm,
+            Face::Tgi => Kind::Tgi,
+            Face::Sglang => Kind::Sglang,
+        };
+        if kind == Kind::Tgi && matches!(self.scheduling_policy, Order::Priority) {
+            return Err(
+                "TGI knows no priorities; leave --scheduling-policy out, or write --engine vllm"
+                    .to_owned(),
+            );
+        }
+        Imitated::new(kind, self.engine_version).map_err(|error| error.to_string())
+    }
+
+    pub async fn run(self, imitated: Imitated) -> anyhow::Result<()> {
         let mut profile = self.profile.faster(self.speed);
         if let Some(seqs) = self.max_num_seqs {
             profile.max_num_seqs = seqs as usize;
@@ -68,6 +108,12 @@ impl Engine {
                 Order::Priority => SchedulingPolicy::Priority,
             },
             model: self.served_model_name,
+            imitated,
+            most_requests: match (self.max_requests, imitated.kind()) {
+                (Some(most), _) => Some(most as usize),
+                (None, Kind::Tgi) => Some(TGI_MOST_REQUESTS),
+                (None, Kind::Vllm | Kind::Sglang) => None,
+            },
         };
         engine::serve(listener, options, fairtide_telemetry::termination()?).await?;
         Ok(())

@@ -1,10 +1,8 @@
-//! A histogram with fixed bounds, as the Prometheus client of Python prints it.
-
-use std::fmt::Write;
+//! A histogram with fixed bounds, as Prometheus wants it.
 
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
-    bounds: &'static [f64],
+    bounds: Vec<f64>,
     /// One per bound, and one for what lies above all.
     counts: Vec<u64>,
     sum: f64,
@@ -13,9 +11,9 @@ pub(super) struct Histogram {
 // === impl Histogram ===
 
 impl Histogram {
-    pub fn new(bounds: &'static [f64]) -> Self {
+    pub fn new(bounds: &[f64]) -> Self {
         Self {
-            bounds,
+            bounds: bounds.to_vec(),
             counts: vec![0; bounds.len() + 1],
             sum: 0.0,
         }
@@ -27,18 +25,24 @@ impl Histogram {
         self.sum += value;
     }
 
-    /// Appends its lines. `labels` are those of every line, without braces, and sort around `le`.
-    pub fn write(&self, name: &str, (before, after): (&str, &str), page: &mut String) {
+    /// How many values lie at or below each bound; the last one, `None`, is above all.
+    pub fn cumulative(&self) -> impl Iterator<Item = (Option<f64>, u64)> {
+        let bounds = self.bounds.iter().map(|bound| Some(*bound));
         let mut total = 0;
-        let bounds = self.bounds.iter().map(|bound| format!("{bound:?}"));
-        for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&self.counts) {
-            total += count;
-            let _ = writeln!(
-                page,
-                "{name}_bucket{{{before},le=\"{bound}\",{after}}} {total}.0"
-            );
-        }
-        let _ = writeln!(page, "{name}_count{{{before},{after}}} {total}.0");
-        let _ = writeln!(page, "{name}_sum{{{before},{after}}} {:?}", self.sum);
+        bounds
+            .chain([None])
+            .zip(&self.counts)
+            .map(move |(bound, count)| {
+                total += count;
+                (bound, total)
+            })
+    }
+
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    pub fn sum(&self) -> f64 {
+        self.sum
     }
 }

@@ -9,14 +9,13 @@
 
 use super::{
     answer::Answer,
-    error::ApiError,
-    metrics::{Facts, Metrics},
+    metrics::{Facts, Metrics, Refusal},
     request::Generation,
     stream::{EventBody, EventWriter, event_stream},
+    version::{Imitated, Kind},
 };
-use crate::model::{DoesNotFit, Engine, Event, Prompt, SequenceId};
+use crate::model::{DoesNotFit, Engine, Event, Prompt, SequenceId, Times};
 use parking_lot::Mutex;
-use serde_json::Value;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{Notify, oneshot},
@@ -35,6 +34,9 @@ pub(super) struct Live {
 #[derive(Debug)]
 struct State {
     engine: Engine,
+    imitated: Imitated,
+    /// More requests than these are refused; `None`: none are.
+    most_requests: Option<usize>,
     metrics: Metrics,
     requests: HashMap<SequenceId, Pending>,
     next_id: u64,
@@ -52,7 +54,24 @@ struct Pending {
 #[derive(Debug)]
 enum To {
     Stream(EventWriter),
-    Whole(oneshot::Sender<Value>),
+    Whole(oneshot::Sender<Whole>),
+}
+
+/// An answer that is complete.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub answer: Answer,
+    pub facts: Facts,
+    pub times: Times,
+}
+
+/// Why a request isn't taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum NotTaken {
+    /// There are enough already.
+    Full,
+    /// It could never be served.
+    TooLarge(DoesNotFit),
 }
 
 /// Takes its request out of the engine when it is dropped; one that has its answer is no longer
@@ -66,11 +85,14 @@ pub(super) struct Seat {
 // === impl Live ===
 
 impl Live {
-    pub fn new(engine: Engine) -> Arc<Self> {
+    pub fn new(engine: Engine, imitated: Imitated, most_requests: Option<usize>) -> Arc<Self> {
+        let metrics = Metrics::new(imitated, engine.profile());
         Arc::new(Self {
             state: Mutex::new(State {
                 engine,
-                metrics: Metrics::new(),
+                imitated,
+                most_requests,
+                metrics,
                 requests: HashMap::new(),
                 next_id: 0,
                 events: Vec::new(),
@@ -100,7 +122,7 @@ impl Live {
         self: &Arc<Self>,
         request: &Generation,
         answer: Answer,
-    ) -> Result<EventBody<Seat>, DoesNotFit> {
+    ) -> Result<EventBody<Seat>, NotTaken> {
         let (writer, events) = event_stream();
         let seat = self.submit(request, answer, To::Stream(writer))?;
         Ok(events.into_body(seat))
@@ -111,7 +133,7 @@ impl Live {
         self: &Arc<Self>,
         request: &Generation,
         answer: Answer,
-    ) -> Result<Option<Value>, DoesNotFit> {
+    ) -> Result<Option<Whole>, NotTaken> {
         let (to, answered) = oneshot::channel();
         let _seat = self.submit(request, answer, To::Whole(to))?;
         Ok(answered.await.ok())
@@ -122,7 +144,7 @@ impl Live {
         let mut state = self.state.lock();
         for (id, pending) in std::mem::take(&mut state.requests) {
             if let To::Stream(writer) = &pending.to {
-                writer.write(|out| Answer::broken_off(&ApiError::stopped(), out));
+                writer.write(|out| pending.answer.broken_off(out));
             }
             state.abort(id, self.began.elapsed());
         }
@@ -135,13 +157,28 @@ impl Live {
         state.metrics.page(&state.engine, model)
     }
 
+    /// A request has arrived, whatever becomes of it.
+    pub fn asked(&self) {
+        self.state.lock().metrics.asked();
+    }
+
+    /// A request was refused.
+    pub fn refused(&self, why: Refusal) {
+        self.state.lock().metrics.refused(why);
+    }
+
     fn submit(
         self: &Arc<Self>,
         request: &Generation,
         answer: Answer,
         to: To,
-    ) -> Result<Seat, DoesNotFit> {
+    ) -> Result<Seat, NotTaken> {
         let mut state = self.state.lock();
+        // What has ended by now makes room.
+        state.advance(self.began.elapsed());
+        if state.is_full() {
+            return Err(NotTaken::Full);
+        }
         let id = SequenceId(state.next_id);
         state.next_id += 1;
         let prompt = Prompt {
@@ -155,9 +192,13 @@ impl Live {
         let facts = Facts {
             prompt_tokens: request.prompt_tokens,
             output_tokens: request.output_tokens,
-            finish_reason: request.finish_reason,
+            is_cut: request.is_cut,
+            is_streamed: matches!(to, To::Stream(_)),
         };
-        state.submit(prompt, Pending { facts, answer, to }, self.began.elapsed())?;
+        let pending = Pending { facts, answer, to };
+        state
+            .submit(prompt, pending, self.began.elapsed())
+            .map_err(NotTaken::TooLarge)?;
         // Only an engine without work isn't already waiting for the end of a step.
         self.due.notify_one();
         Ok(Seat {
@@ -173,6 +214,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut state = self.live.state.lock();
         if state.requests.remove(&self.id).is_some() {
+            state.metrics.left();
             state.abort(self.id, self.live.began.elapsed());
         }
     }
@@ -181,6 +223,15 @@ impl Drop for Seat {
 // === impl State ===
 
 impl State {
+    /// vLLM and TGI count all that they have, SGLang those that wait.
+    fn is_full(&self) -> bool {
+        let held = match self.imitated.kind() {
+            Kind::Vllm | Kind::Tgi => self.requests.len(),
+            Kind::Sglang => self.engine.waiting(),
+        };
+        self.most_requests.is_some_and(|most| held >= most)
+    }
+
     fn advance(&mut self, now: Duration) {
         self.drive(|engine, events| engine.advance(now, events));
     }
@@ -217,14 +268,16 @@ impl State {
             _ => None,
         };
         let pending = id.and_then(|id| self.requests.get(&id));
-        self.metrics.count(&event, pending.map(|p| &p.facts));
+        let profile = self.engine.profile();
+        self.metrics
+            .count(&event, pending.map(|p| &p.facts), profile);
         let Some(pending) = pending else { return };
         match (event, &pending.to) {
             (Event::Token { number, .. }, To::Stream(writer)) => {
                 let is_last = number == pending.facts.output_tokens;
                 writer.write(|out| pending.answer.token(number, is_last, out));
             }
-            (Event::Finished { id, .. }, _) => {
+            (Event::Finished { id, times }, _) => {
                 // The end of a stream went out with its last token; dropping the writer closes it.
                 if let Some(Pending {
                     facts,
@@ -233,7 +286,11 @@ impl State {
                 }) = self.requests.remove(&id)
                 {
                     // The client may have left in this moment.
-                    let _ = to.send(answer.whole(facts.output_tokens));
+                    let _ = to.send(Whole {
+                        answer,
+                        facts,
+                        times,
+                    });
                 }
             }
             _ => {}

@@ -94,6 +94,19 @@ async fn what_cannot_be_obeyed_is_answered_with_one_line_and_64() {
         (&engine, &["--speed", "0"], "a number above 0"),
         (&engine, &["--max-num-seqs", "0"], "--max-num-seqs"),
         (&engine, &["--scheduling-policy", "lifo"], "fcfs, priority"),
+        (&engine, &["--engine", "ollama"], "vllm, tgi, sglang"),
+        (&engine, &["--engine-version", "new"], "such as 0.32.0"),
+        (
+            &engine,
+            &["--engine", "tgi", "--engine-version", "1.4"],
+            "TGI 1.4.0 isn't known here; write a version from 3.0.0 up",
+        ),
+        (
+            &engine,
+            &["--engine", "tgi", "--scheduling-policy", "priority"],
+            "TGI knows no priorities",
+        ),
+        (&engine, &["--max-requests", "0"], "--max-requests"),
         (&engine, &["--profile", "nowhere"], "llama-8b-h100"),
         (&engine, &["--profile", bad_profile], "missing field"),
         (

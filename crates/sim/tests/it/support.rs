@@ -1,7 +1,7 @@
 //! An engine on a free port, and just enough HTTP to talk to it by hand.
 
 use fairtide_sim::{
-    engine::{Options, serve},
+    engine::{Imitated, Options, serve},
     model::{Profile, SchedulingPolicy},
 };
 use std::{future::Future, net::SocketAddr, time::Duration};
@@ -37,12 +37,24 @@ pub fn slow() -> Profile {
 }
 
 pub async fn start(profile: Profile, policy: SchedulingPolicy) -> Running {
+    start_as(profile, policy, Imitated::default(), None).await
+}
+
+/// An engine with the face of another, and room for so many requests.
+pub async fn start_as(
+    profile: Profile,
+    policy: SchedulingPolicy,
+    imitated: Imitated,
+    most_requests: Option<usize>,
+) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let options = Options {
         profile,
         policy,
         model: "sim".to_owned(),
+        imitated,
+        most_requests,
     };
     let engine = Running::at(address);
     tokio::spawn(serve(listener, options, engine.stop.clone()));
