@@ -5,5 +5,6 @@ pub mod engine;
 pub mod load;
 pub mod model;
 pub mod replay;
+pub mod report;
 
 pub use fairtide_scheduler::Settings;

@@ -18,7 +18,8 @@ mod table;
 mod timeline;
 
 pub use plan::{Offered, plan};
-pub use report::{ClassRun, EngineRun, Percentiles, Run, SCHEMA};
+pub(crate) use report::by_outcome;
+pub use report::{ClassRun, EngineRun, Objectives, Percentiles, Run, SCHEMA};
 pub use scenario::{Arrivals, Bursts, ClassLoad, Length, Scenario, ScenarioError, Slo, TenantLoad};
 pub use seen::{End, Seen};
 pub use table::table;

@@ -96,12 +96,16 @@ impl Client {
         };
         seen.queue_ms = number(response.headers(), "x-fairtide-queue-ms");
         let outcome = text(response.headers(), "x-fairtide-outcome");
+        let reason = text(response.headers(), "x-fairtide-reason");
         if !response.status().is_success() {
             let refused = outcome.as_deref().and_then(Outcome::from_word);
             if let Some(outcome) = refused.filter(|outcome| outcome.is_refusal()) {
                 // Read to the end, so that the connection can be used again.
                 let _ = by(self.end, response.into_body().collect()).await?;
-                return Ok(End::Refused(outcome.as_str().to_owned()));
+                return Ok(End::Refused {
+                    outcome: outcome.as_str().to_owned(),
+                    reason: reason.unwrap_or_else(|| "no reason given".to_owned()),
+                });
             }
             return Ok(End::Failed(self.error_text(response).await?));
         }

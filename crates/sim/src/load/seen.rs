@@ -8,8 +8,13 @@ use std::time::Duration;
 pub enum End {
     /// The whole answer came.
     Completed,
-    /// Fairtide refused it, with this outcome.
-    Refused(String),
+    /// Fairtide refused it.
+    Refused {
+        /// How, in the words of outcomes.
+        outcome: String,
+        /// The limit or rule that decided.
+        reason: String,
+    },
     /// The client left: its patience was at an end, or the run was.
     Cancelled,
     /// Anything else: no connection, an error status, an answer that broke off.

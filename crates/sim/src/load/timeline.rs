@@ -29,6 +29,15 @@ impl Timeline {
         slots[slot] += tokens;
     }
 
+    /// Says for each class and slot, by its start, how many tokens came in it.
+    pub fn each(&self, mut say: impl FnMut(usize, Duration, u64)) {
+        for (class, slots) in self.0.lock().iter().enumerate() {
+            for (slot, tokens) in slots.iter().enumerate() {
+                say(class, SLOT * slot as u32, *tokens);
+            }
+        }
+    }
+
     /// Tokens per second of a class between two times, to the tenth of a second.
     pub fn per_second(&self, class: usize, from: Duration, to: Duration) -> f64 {
         let slot = |time: Duration| (time.as_millis() / SLOT.as_millis()) as usize;

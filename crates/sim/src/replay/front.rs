@@ -51,8 +51,16 @@ pub(super) struct Done {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     Start(u64),
-    /// Why, in the words of outcomes.
-    Refuse(u64, &'static str),
+    Refuse(u64, Why),
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Why {
+    /// In the words of outcomes.
+    pub outcome: &'static str,
+    /// The limit or rule that decided.
+    pub reason: &'static str,
 }
 
 /// A policy at one engine.
@@ -61,6 +69,10 @@ pub(super) trait Front {
     /// Called for each token.
     fn token(&mut self, _came: Came, _now: Duration) {}
     fn done(&mut self, done: Done, now: Duration);
+    /// How many requests it lets into the engine at once; `None`: it has no such limit.
+    fn limit(&self) -> Option<f64> {
+        None
+    }
     /// What is due; called until it says `None`.
     fn poll(&mut self, now: Duration) -> Option<Verdict>;
     /// When to poll although nothing happened.

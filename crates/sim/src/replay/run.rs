@@ -10,6 +10,7 @@ use super::{
 use crate::{
     load::{EngineRun, Run, Slo},
     model::{Engine, Event, Profile, ProfileError, Prompt, SequenceId},
+    report::Recorder,
 };
 use fairtide_scheduler::{Settings, Tier};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -17,6 +18,8 @@ use std::{collections::VecDeque, str::FromStr, time::Duration};
 
 /// A front that asks to be woken for what is past is asked again this much later.
 const LEAST_SLEEP: Duration = Duration::from_millis(1);
+/// How often the limit is noted.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What limiters keep to where no class has an objective for the time between tokens.
 const DEFAULT_TPOT: Duration = Duration::from_millis(25);
 
@@ -80,6 +83,9 @@ struct Replay<'a> {
     setup: &'a Setup,
     requests: Requests,
     tallies: Vec<Tally>,
+    recorder: Recorder,
+    /// When to look at the limit next.
+    look_at: Duration,
     events: Vec<Event>,
     busy: Duration,
     /// Requests still arrive.
@@ -109,6 +115,8 @@ pub fn run(
     let mut replay = Replay {
         setup,
         requests: Requests::default(),
+        recorder: Recorder::new(tallies.len()),
+        look_at: Duration::ZERO,
         tallies,
         events: Vec::new(),
         busy: Duration::ZERO,
@@ -146,6 +154,7 @@ pub fn run(
             (None, None) => break,
         };
         replay.pass(&mut pods[at], now);
+        replay.look(&pods, now);
     }
     let window = source.window.unwrap_or(last_arrival);
     let report = replay.report(contestant, window, now, pods.len());
@@ -202,10 +211,12 @@ impl Replay<'_> {
         while let Some(verdict) = pod.front.poll(now) {
             match verdict {
                 Verdict::Start(id) => self.start(pod, id, now, &mut events),
-                Verdict::Refuse(id, outcome) => {
+                Verdict::Refuse(id, why) => {
                     if let Some(live) = self.requests.take(id) {
-                        let refused = &mut self.tallies[live.arrival.class].refused;
-                        *refused.entry(outcome.to_owned()).or_default() += 1;
+                        let class = live.arrival.class;
+                        self.tallies[class].refused(why);
+                        self.recorder.refused(class, now);
+                        self.recorder.queued(class, live.arrival.at, now);
                         pod.requests -= 1;
                     }
                 }
@@ -217,6 +228,18 @@ impl Replay<'_> {
         // A wake-up serves requests; without any it would only keep the clock running.
         let wakes = wakes.filter(|_| pod.requests > 0);
         pod.due = pod.engine.next_at().into_iter().chain(wakes).min();
+    }
+
+    /// Notes the limit, over all pods, now and then.
+    fn look(&mut self, pods: &[Pod], now: Duration) {
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        let limits = pods.iter().map(|pod| pod.front.limit());
+        if let Some(limit) = limits.sum::<Option<f64>>() {
+            self.recorder.limit(now, limit);
+        }
     }
 
     fn start(&mut self, pod: &mut Pod, id: u64, now: Duration, events: &mut Vec<Event>) {
@@ -251,6 +274,10 @@ impl Replay<'_> {
                 live.first_token.get_or_insert(now);
                 let tally = &mut self.tallies[live.arrival.class];
                 tally.tokens += 1;
+                self.recorder.tokens(live.arrival.class, now, 1);
+                if number > 1 {
+                    self.recorder.gap(live.arrival.class, now, after);
+                }
                 tally.tokens_in_window += u64::from(self.in_window);
                 let came = Came {
                     id: id.0,
@@ -282,6 +309,10 @@ impl Replay<'_> {
             },
             now,
         );
+        let started = live.started.unwrap_or(now);
+        self.recorder
+            .queued(live.arrival.class, live.arrival.at, started);
+        self.recorder.in_flight(live.arrival.class, started, now);
         let tally = &mut self.tallies[live.arrival.class];
         let since = |time: Duration| time - live.arrival.at;
         match (live.started, live.first_token) {
@@ -304,6 +335,10 @@ impl Replay<'_> {
     ) -> Run {
         for live in self.requests.all.iter().flatten() {
             self.tallies[live.arrival.class].cancelled += 1;
+            let started = live.started.unwrap_or(end);
+            self.recorder
+                .queued(live.arrival.class, live.arrival.at, started);
+            self.recorder.in_flight(live.arrival.class, started, end);
         }
         // Where all came in one moment, the whole run is the window.
         let at_once = window.is_zero();
@@ -315,12 +350,11 @@ impl Replay<'_> {
         };
         let all: f64 = self.tallies.iter().map(rate).sum();
         let busy = self.busy.as_secs_f64() / (end.as_secs_f64() * pods as f64);
-        let names = self
-            .setup
-            .settings
-            .classes
-            .iter()
-            .map(|class| class.name.to_string());
+        let names = self.setup.settings.classes.iter();
+        let timeline = self
+            .recorder
+            .finish(names.clone().map(|class| &*class.name), end);
+        let names = names.map(|class| class.name.to_string());
         let classes = self.tallies.into_iter().map(|tally| {
             let rate = rate(&tally);
             tally.report(rate)
@@ -335,6 +369,7 @@ impl Replay<'_> {
                 busy: busy.is_finite().then(|| rounded(busy)),
                 output_tokens_per_s: Some(rounded(all)),
             },
+            timeline,
         }
     }
 }

@@ -1,7 +1,14 @@
 //! What is counted of a replay, in the terms of a load report.
 
-use crate::load::{ClassRun, Percentiles, Slo};
+use super::front::Why;
+use crate::{
+    load::{ClassRun, Percentiles, Slo, by_outcome},
+    report::{Curve, Curves},
+};
 use std::{collections::BTreeMap, time::Duration};
+
+/// The one reason for which the model refuses a request.
+const TOO_LONG: &str = "longer than the engine takes";
 
 /// One class.
 #[derive(Debug, Default)]
@@ -9,9 +16,10 @@ pub(super) struct Tally {
     slo: Slo,
     pub offered: u64,
     pub completed: u64,
-    pub refused: BTreeMap<String, u64>,
+    refused_why: BTreeMap<String, BTreeMap<String, u64>>,
     /// Unfinished at the end.
     pub cancelled: u64,
+    /// Too long for the engine.
     pub failed: u64,
     attained: u64,
     ttft_ms: Vec<f64>,
@@ -59,20 +67,46 @@ impl Tally {
         self.attained += u64::from(in_time);
     }
 
-    pub fn report(self, tokens_per_s: f64) -> ClassRun {
+    pub fn refused(&mut self, why: Why) {
+        let reasons = self.refused_why.entry(why.outcome.to_owned()).or_default();
+        *reasons.entry(why.reason.to_owned()).or_default() += 1;
+    }
+
+    pub fn report(mut self, tokens_per_s: f64) -> ClassRun {
+        for times in [
+            &mut self.ttft_ms,
+            &mut self.tpot_ms,
+            &mut self.latency_ms,
+            &mut self.queue_ms,
+        ] {
+            times.sort_by(f64::total_cmp);
+        }
+        let offered = self.offered as usize;
+        let curves = Curves {
+            ttft_ms: Curve::sorted(&self.ttft_ms, offered),
+            tpot_ms: Curve::sorted(&self.tpot_ms, 0),
+            latency_ms: Curve::sorted(&self.latency_ms, offered),
+        };
         let share = self.attained as f64 / self.offered as f64;
         ClassRun {
             offered: self.offered,
             completed: self.completed,
-            refused: self.refused,
+            refused: by_outcome(&self.refused_why),
+            refused_why: self.refused_why,
             cancelled: self.cancelled,
             failed: self.failed,
-            ttft_ms: Percentiles::of(self.ttft_ms),
-            tpot_ms: Percentiles::of(self.tpot_ms),
-            latency_ms: Percentiles::of(self.latency_ms),
-            queue_ms: Percentiles::of(self.queue_ms),
+            failed_why: (self.failed > 0)
+                .then(|| (TOO_LONG.to_owned(), self.failed))
+                .into_iter()
+                .collect(),
+            ttft_ms: Percentiles::sorted(&self.ttft_ms),
+            tpot_ms: Percentiles::sorted(&self.tpot_ms),
+            latency_ms: Percentiles::sorted(&self.latency_ms),
+            queue_ms: Percentiles::sorted(&self.queue_ms),
             output_tokens_per_s: rounded(tokens_per_s),
             slo_attained: (self.offered > 0).then(|| rounded(share)),
+            objectives: self.slo.objectives(),
+            curves,
         }
     }
 }

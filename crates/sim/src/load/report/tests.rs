@@ -21,6 +21,13 @@ fn seen(end: End, first_ms: Option<u64>, ended_ms: u64, tokens: u64) -> Seen {
     }
 }
 
+fn refused() -> End {
+    End::Refused {
+        outcome: "queue_full".into(),
+        reason: "queue_requests".into(),
+    }
+}
+
 fn class() -> ClassLoad {
     let text = "
 name: t
@@ -76,17 +83,19 @@ fn goodput_is_a_share_of_what_was_offered() {
         // Its first token late; its tokens slow; refused; failed; left half way.
         seen(End::Completed, Some(101), 191, 10),
         seen(End::Completed, Some(50), 150, 10),
-        seen(End::Refused("queue_full".into()), None, 1, 0),
+        seen(refused(), None, 1, 0),
         seen(End::Failed("no connection".into()), None, 1, 0),
         seen(End::Cancelled, Some(50), 60, 3),
         // A single token has no time between tokens.
         seen(End::Completed, Some(99), 99, 1),
-        seen(End::Refused("queue_full".into()), None, 1, 0),
+        seen(refused(), None, 1, 0),
     ];
     let run = ClassRun::new(&class(), &all.iter().collect::<Vec<_>>(), 0.0);
     assert_eq!(run.slo_attained, Some(0.25));
     assert_eq!(run.refused, BTreeMap::from([("queue_full".to_owned(), 2)]));
+    assert_eq!(run.refused_why["queue_full"]["queue_requests"], 2);
     assert_eq!(run.failed, 1);
+    assert_eq!(run.failed_why["no connection"], 1);
     let ended = run.completed + run.refused.values().sum::<u64>() + run.cancelled + run.failed;
     assert_eq!(ended, run.offered);
     // What was refused or failed has no time to its first token.
@@ -106,6 +115,7 @@ fn the_report_has_the_fields_that_readers_rely_on() {
             busy: Some(1.0),
             output_tokens_per_s: None,
         },
+        timeline: TimelineRun::default(),
     };
     let json = serde_json::to_value(run).unwrap();
     let keys = |value: &serde_json::Value| {
@@ -117,7 +127,7 @@ fn the_report_has_the_fields_that_readers_rely_on() {
     let chat = &json["classes"]["chat"];
     assert_eq!(
         keys(chat),
-        "cancelled completed failed latency_ms offered output_tokens_per_s queue_ms refused slo_attained tpot_ms ttft_ms"
+        "cancelled completed failed failed_why latency_ms objectives offered output_tokens_per_s queue_ms refused refused_why slo_attained tpot_ms ttft_ms"
     );
     assert_eq!(keys(&chat["ttft_ms"]), "p50 p95 p99");
     assert!(chat["ttft_ms"]["p99"].is_null());

@@ -69,6 +69,10 @@ impl Front for Capped {
         }
     }
 
+    fn limit(&self) -> Option<f64> {
+        Some(self.limiter.limit().max(1.0))
+    }
+
     fn poll(&mut self, _now: Duration) -> Option<Verdict> {
         if let Some(id) = self.due.pop_front() {
             return Some(Verdict::Start(id));

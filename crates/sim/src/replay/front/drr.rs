@@ -54,6 +54,10 @@ impl Front for Drr {
         self.in_flight -= 1;
     }
 
+    fn limit(&self) -> Option<f64> {
+        Some(self.most as f64)
+    }
+
     fn poll(&mut self, _now: Duration) -> Option<Verdict> {
         if self.in_flight >= self.most {
             return None;

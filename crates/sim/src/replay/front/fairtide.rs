@@ -1,8 +1,8 @@
 //! Fairtide's own scheduler, the crate that the sidecar runs, under the settings of the manifests.
 
-use super::{Asked, Came, Done, Front, Verdict};
+use super::{Asked, Came, Done, Front, Verdict, Why};
 use fairtide_scheduler::{
-    Decision, EngineFacts, Outcome, Request, RequestId, Scheduler, Settings, Tokens,
+    Decision, EngineFacts, Outcome, Refusal, Request, RequestId, Scheduler, Settings, Tokens,
 };
 use std::{collections::VecDeque, time::Duration};
 
@@ -12,6 +12,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 #[derive(Debug)]
 pub(in crate::replay) struct Fairtide {
     scheduler: Scheduler,
+    limit: Option<u32>,
     refused: VecDeque<Verdict>,
 }
 
@@ -19,10 +20,12 @@ pub(in crate::replay) struct Fairtide {
 
 impl Fairtide {
     pub fn new(settings: Settings, facts: EngineFacts) -> Self {
+        let limit = settings.limit.max_requests;
         let mut scheduler = Scheduler::new(settings, Duration::ZERO);
         scheduler.set_engine(facts, Duration::ZERO);
         Self {
             scheduler,
+            limit,
             refused: VecDeque::new(),
         }
     }
@@ -41,8 +44,8 @@ impl Front for Fairtide {
             body_bytes: asked.prompt_tokens * BYTES_PER_TOKEN,
         };
         if let Err(refusal) = self.scheduler.enqueue(request, now) {
-            let outcome = refusal.outcome.as_str();
-            self.refused.push_back(Verdict::Refuse(asked.id, outcome));
+            self.refused
+                .push_back(Verdict::Refuse(asked.id, why(refusal)));
         }
     }
 
@@ -64,17 +67,28 @@ impl Front for Fairtide {
         self.scheduler.end(id, Outcome::Completed, tokens, now);
     }
 
+    fn limit(&self) -> Option<f64> {
+        self.limit.map(f64::from)
+    }
+
     fn poll(&mut self, now: Duration) -> Option<Verdict> {
         if let Some(verdict) = self.refused.pop_front() {
             return Some(verdict);
         }
         Some(match self.scheduler.poll(now)? {
             Decision::Start { id, .. } => Verdict::Start(id.0),
-            Decision::Refuse { id, refusal, .. } => Verdict::Refuse(id.0, refusal.outcome.as_str()),
+            Decision::Refuse { id, refusal, .. } => Verdict::Refuse(id.0, why(refusal)),
         })
     }
 
     fn wake_at(&self, now: Duration) -> Option<Duration> {
         self.scheduler.wake_at(now)
+    }
+}
+
+fn why(refusal: Refusal) -> Why {
+    Why {
+        outcome: refusal.outcome.as_str(),
+        reason: refusal.reason.as_str(),
     }
 }
