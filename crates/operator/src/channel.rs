@@ -10,12 +10,14 @@ mod lines;
 mod refusal;
 mod stream;
 pub mod tls;
+pub mod trust;
 
 use self::{
     auth::{Identity, Tokens},
     lines::Lines,
     refusal::Refusal,
     stream::Stream,
+    trust::Trust,
 };
 use crate::{
     fleet::{Fleet, Missing},
@@ -62,6 +64,8 @@ pub struct Channel {
     pub tokens: Arc<dyn Tokens>,
     /// Whether this replica may push.
     pub claim: watch::Receiver<Claim>,
+    /// Whom sidecars shall trust.
+    pub trust: watch::Receiver<Arc<Trust>>,
     /// Where things are counted.
     pub metrics: Arc<Metrics>,
     /// Fires when the operator ends.
@@ -192,6 +196,7 @@ impl Channel {
             lines,
             out,
             claim: self.claim.clone(),
+            trust: self.trust.clone(),
             stop: self.stop.clone(),
             cut,
             metrics: self.metrics.clone(),

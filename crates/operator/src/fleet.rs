@@ -72,6 +72,8 @@ pub struct Progress {
     pub acked: Option<Arc<str>>,
     /// The version that it last refused, and why. Gone once a later one is in force.
     pub nacked: Option<Nack>,
+    /// The version of the authorities that it last said to trust. An older sidecar never does.
+    pub trusts: Option<Arc<str>>,
     /// Its last figures.
     pub report: Option<Arc<Report>>,
 }
@@ -260,6 +262,15 @@ impl Fleet {
             .collect()
     }
 
+    /// The connected pods whose sidecars haven't said to trust this version of the authorities.
+    pub fn not_trusting(&self, version: &str) -> Vec<ObjectKey> {
+        let pods = self.pods.lock();
+        let waited_for = pods.iter().filter(|(_, pod)| {
+            pod.progress.connected && pod.progress.trusts.as_deref() != Some(version)
+        });
+        waited_for.map(|(key, _)| key.clone()).collect()
+    }
+
     /// Closes all channels; the sidecars open new ones.
     pub fn close_all(&self) {
         for pod in self.pods.lock().values() {
@@ -322,6 +333,11 @@ impl Link {
                 reason: reason.into(),
             });
         });
+    }
+
+    /// The sidecar trusts these authorities.
+    pub fn trusting(&self, version: String) {
+        self.update(|pod| pod.progress.trusts = Some(version.into()));
     }
 
     /// The sidecar's figures. They change no status.

@@ -12,6 +12,7 @@ use crate::{
         auth::{TokenFile, TokenReviews, Tokens},
         ca::{CaError, ChannelCa},
         tls::ChannelTls,
+        trust::Trust,
     },
     fleet::Fleet,
     intake::Intake,
@@ -128,11 +129,13 @@ impl Operator {
                     }
                 })?;
                 let folder = Folder::open(files.dir, changes)?;
-                let tls = ChannelTls::new(ChannelCa::in_dir(&files.ca_dir)?, names(&options))?;
+                let ca = ChannelCa::in_dir(&files.ca_dir)?;
+                let trust = Trust::new(ca.cert_pem().to_owned());
+                let tls = ChannelTls::new(ca, names(&options))?;
                 let (held, claim) = watch::channel(Claim::Held);
                 shared.tasks.spawn(folder.follow(shared.stop.clone()));
                 shared.scribe(Writer::Log, &claim);
-                shared.serve(channel_listener, tls, Arc::new(tokens), &claim);
+                shared.serve(channel_listener, tls, trust, Arc::new(tokens), &claim);
                 (claim, Some(held))
             }
             Source::Cluster(client) => {
@@ -242,17 +245,24 @@ impl Shared {
         &self,
         listener: TcpListener,
         tls: ChannelTls,
+        trust: Trust,
         tokens: Arc<dyn Tokens>,
         claim: &watch::Receiver<Claim>,
     ) {
+        let (said, trust) = watch::channel(Arc::new(trust));
         let channel = Arc::new(Channel {
             fleet: self.fleet.clone(),
             tokens,
             claim: claim.clone(),
+            trust,
             metrics: self.metrics.clone(),
             stop: self.stop.clone(),
         });
-        self.tasks.spawn(channel.serve(listener, tls.config()));
+        let config = tls.config();
+        self.tasks.spawn(async move {
+            channel.serve(listener, config).await;
+            drop(said);
+        });
         self.tasks.spawn(tls.keep_fresh(self.stop.clone()));
         self.health.set(CHANNEL, true);
     }
@@ -286,11 +296,12 @@ impl Shared {
                 });
                 match ready {
                     Ok((tls, ca)) => {
+                        let trust = Trust::new(ca.cert_pem().to_owned());
                         if let Some(listener) = webhook {
                             shared.webhook(listener, ca, client.clone(), &options, &claim);
                         }
                         let tokens = Arc::new(TokenReviews::new(client));
-                        return shared.serve(listener, tls, tokens, &claim);
+                        return shared.serve(listener, tls, trust, tokens, &claim);
                     }
                     Err(error) => tracing::error!(
                         error = causes(&error),

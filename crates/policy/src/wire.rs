@@ -2,9 +2,14 @@
 //! (`POST /v1/channel`) that the sidecar opens.
 //!
 //! ```text
-//! sidecar → operator   hello, then ack or nack for each snapshot, report once a second
-//! operator → sidecar   snapshot whenever the pod's policy changes, the first at once
+//! sidecar → operator   hello, then ack or nack for each snapshot, trusting for each authorities,
+//!                      report once a second
+//! operator → sidecar   snapshot whenever the pod's policy changes, the first at once;
+//!                      authorities at the beginning and whenever they change
 //! ```
+//!
+//! Both ends pass over a message of a kind that they don't know. So a new kind needs no new
+//! [`PROTOCOL_VERSION`], as long as nothing breaks when the other end says nothing to it.
 
 use crate::Policy;
 use serde::{Deserialize, Serialize};
@@ -57,6 +62,23 @@ pub enum Message {
         /// What is wrong with it.
         reason: String,
     },
+    /// The certificate authorities to trust at each later connection, beside those that the
+    /// sidecar was started with. They come before the first certificate of a new one is used.
+    Authorities {
+        /// [`PROTOCOL_VERSION`] of the sender.
+        v: u32,
+        /// Names this set of authorities.
+        version: String,
+        /// All of them, PEM; never a difference.
+        pem: String,
+    },
+    /// The authorities are trusted, and will be after a restart of the sidecar.
+    Trusting {
+        /// [`PROTOCOL_VERSION`] of the sender.
+        v: u32,
+        /// The version of the authorities.
+        version: String,
+    },
     /// The pod's figures.
     Report {
         /// [`PROTOCOL_VERSION`] of the sender.
@@ -65,6 +87,9 @@ pub enum Message {
         #[serde(flatten)]
         report: Report,
     },
+    /// Of a kind that is not known here: a newer sender may say more.
+    #[serde(other)]
+    Unknown,
 }
 
 /// What a pod demands, serves and may do. Counts are totals since the sidecar's start.
@@ -125,6 +150,15 @@ pub struct ClassReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_of_another_kind_is_read_as_one_that_is_not_known() {
+        let newer = r#"{"type":"fromTheFuture","v":1,"some":{"thing":1}}"#;
+        let read = serde_json::from_str::<Message>(newer);
+        assert!(matches!(read, Ok(Message::Unknown)), "{read:?}");
+        let broken = r#"{"type":"ack","v":1}"#;
+        assert!(serde_json::from_str::<Message>(broken).is_err());
+    }
 
     #[test]
     fn an_older_sidecars_report_can_be_read_and_a_newer_ones_by_older_readers() {

@@ -3,6 +3,7 @@
 pub(crate) mod channel;
 pub(crate) mod kept;
 pub(crate) mod manifests;
+mod trust;
 
 use self::{
     channel::ChannelConfig,

@@ -1,10 +1,10 @@
 //! One open channel: snapshots out, answers in.
 //!
-//! There is no queue of snapshots: while a sidecar is slow to read, newer policies replace the one
-//! that waits, and it gets only the last. One that doesn't take it within [`SLOW_READER`] is cut,
+//! There is no queue: while a sidecar is slow to read, newer policies replace the one that waits, and
+//! it gets only the last; so it is with the authorities to trust. One that doesn't take it within [`SLOW_READER`] is cut,
 //! and starts over with a fresh connection.
 
-use super::lines::Lines;
+use super::{lines::Lines, trust::Trust};
 use crate::{
     fleet::{Link, Push},
     lease::Claim,
@@ -36,12 +36,20 @@ pub struct Stream {
     pub out: mpsc::Sender<Bytes>,
     /// Whether this replica may push.
     pub claim: watch::Receiver<Claim>,
+    /// Whom the sidecar shall trust.
+    pub trust: watch::Receiver<Arc<Trust>>,
     /// Fires when the operator ends.
     pub stop: CancellationToken,
     /// Cuts the connection, whatever its buffers hold.
     pub cut: CancellationToken,
     /// Where things are counted.
     pub metrics: Arc<Metrics>,
+}
+
+/// What is to be sent next.
+struct Due {
+    policy: Option<Arc<Push>>,
+    trust: Option<Arc<Trust>>,
 }
 
 /// Why a channel ended.
@@ -78,12 +86,15 @@ impl Stream {
 
     async fn converse(&mut self) -> End {
         let out = self.out.clone();
-        // What is to be sent next, and since when the connection takes nothing.
-        let mut due = self.present();
-        let mut stuck_since = due.as_ref().map(|_| Instant::now());
+        let mut due = Due {
+            policy: self.present(),
+            trust: Some(self.trust.borrow_and_update().clone()),
+        };
+        // Since when the connection takes nothing.
+        let mut stuck_since = Some(Instant::now());
         loop {
             let may_push = self.claim.borrow().is_held();
-            let waits = stuck_since.filter(|_| may_push || due.is_none());
+            let waits = stuck_since.filter(|_| may_push || due.is_empty());
             let too_slow = waits.unwrap_or_else(Instant::now) + SLOW_READER;
             tokio::select! {
                 () = self.stop.cancelled() => return End::Stopped,
@@ -92,7 +103,14 @@ impl Stream {
                     if changed.is_err() {
                         return End::Superseded;
                     }
-                    due = self.present();
+                    due.policy = self.present();
+                    stuck_since.get_or_insert_with(Instant::now);
+                }
+                changed = self.trust.changed() => {
+                    if changed.is_err() {
+                        return End::Stopped;
+                    }
+                    due.trust = Some(self.trust.borrow_and_update().clone());
                     stuck_since.get_or_insert_with(Instant::now);
                 }
                 changed = self.claim.changed() => {
@@ -109,14 +127,16 @@ impl Stream {
                     let Ok(place) = place else {
                         return End::Left;
                     };
-                    // A free place says that the snapshot before it was taken.
-                    stuck_since = due.as_ref().map(|_| Instant::now());
-                    if let Some(push) = due.take() {
+                    // A free place says that what was sent before it was taken.
+                    stuck_since = (!due.is_empty()).then(Instant::now);
+                    if let Some(push) = due.policy.take() {
                         // Noted before it is on its way, so that no answer comes earlier.
                         self.link.sent(&push);
                         self.metrics.snapshots.inc();
                         place.send(push.line.clone());
                         tracing::debug!(pod = %self.link.pod(), version = %push.version, "snapshot sent");
+                    } else if let Some(trust) = due.trust.take() {
+                        place.send(trust.line.clone());
                     }
                 }
                 () = tokio::time::sleep_until(too_slow), if waits.is_some() => return End::Slow,
@@ -161,12 +181,27 @@ impl Stream {
                 self.link.nacked(version, reason);
                 Ok(())
             }
+            Message::Trusting { version, .. } => {
+                self.link.trusting(version);
+                Ok(())
+            }
+            Message::Unknown => Ok(()),
             Message::Report { report, .. } => {
                 self.link.reported(report);
                 Ok(())
             }
             Message::Hello { .. } => Err(End::Protocol("a second hello".to_owned())),
-            Message::Snapshot { .. } => Err(End::Protocol("a snapshot from a sidecar".to_owned())),
+            Message::Snapshot { .. } | Message::Authorities { .. } => Err(End::Protocol(
+                "an operator's message from a sidecar".to_owned(),
+            )),
         }
+    }
+}
+
+// === impl Due ===
+
+impl Due {
+    fn is_empty(&self) -> bool {
+        self.policy.is_none() && self.trust.is_none()
     }
 }

@@ -7,6 +7,7 @@ use fairtide_operator::{
         auth::{AuthError, Identity, Tokens},
         ca::ChannelCa,
         tls::ChannelTls,
+        trust::Trust,
     },
     fleet::{Fleet, Progress, Push},
     lease::Claim,
@@ -43,6 +44,7 @@ impl Tokens for SpokenTokens {
 struct Server {
     fleet: Arc<Fleet>,
     claim: watch::Sender<Claim>,
+    trust: watch::Sender<Arc<Trust>>,
     stop: CancellationToken,
     address: SocketAddr,
     ca_pem: String,
@@ -58,6 +60,7 @@ impl Server {
         let metrics = Arc::new(Metrics::register(&mut Registry::default()));
         let fleet = Fleet::new(Arc::default(), metrics.clone());
         let (claim, held) = watch::channel(Claim::Held);
+        let (trust, trusted) = watch::channel(Arc::new(Trust::new(ca_pem.clone())));
         let stop = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -65,6 +68,7 @@ impl Server {
             fleet: fleet.clone(),
             tokens: Arc::new(SpokenTokens),
             claim: held,
+            trust: trusted,
             metrics,
             stop: stop.clone(),
         });
@@ -72,6 +76,7 @@ impl Server {
         Self {
             fleet,
             claim,
+            trust,
             stop,
             address,
             ca_pem,
@@ -430,4 +435,48 @@ async fn channels_end_cleanly_with_the_operator() {
     sidecar.obey().await;
     server.stop.cancel();
     sidecar.closed().await;
+}
+
+#[tokio::test]
+async fn sidecars_are_told_whom_to_trust_and_are_waited_for() {
+    let server = Server::start().await;
+    server.set("a/vllm-0", "u0", Some(policy(1)));
+    server.set("a/vllm-1", "u1", Some(policy(1)));
+    let mut sidecar = server.dial("a/vllm-0", "u0").open().await.unwrap();
+    let (first, pem) = sidecar.authorities().await.unwrap();
+    assert_eq!(pem, server.ca_pem);
+    // The second is of a version that knows nothing of authorities.
+    let mut older = server.dial("a/vllm-1", "u1").open().await.unwrap();
+    older.obey().await;
+    eventually("one is waited for", PATIENCE, async || {
+        let waited_for = server.fleet.not_trusting(&first);
+        anyhow::ensure!(waited_for == [key("a/vllm-1")], "{waited_for:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    let next = Arc::new(Trust::new(format!("{pem}and the next\n")));
+    server.trust.send_replace(next.clone());
+    let (second, pem) = sidecar.authorities().await.unwrap();
+    assert_eq!((&second, &pem), (&next.version, &next.pem));
+    eventually("the older one is waited for", PATIENCE, async || {
+        let waited_for = server.fleet.not_trusting(&second);
+        anyhow::ensure!(waited_for == [key("a/vllm-1")], "{waited_for:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    drop(older);
+    eventually("nobody is waited for", PATIENCE, async || {
+        let waited_for = server.fleet.not_trusting(&second);
+        anyhow::ensure!(waited_for.is_empty(), "{waited_for:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    // What it says of a later version of ours is no fault.
+    sidecar.send(Message::Unknown);
+    server.set("a/vllm-0", "u0", Some(policy(2)));
+    sidecar.obey().await;
 }

@@ -156,6 +156,24 @@ impl Dial {
 // === impl Sidecar ===
 
 impl Sidecar {
+    /// The next authorities to trust, which are confirmed. Snapshots before them are dropped.
+    pub async fn authorities(&mut self) -> Option<(String, String)> {
+        loop {
+            let line = tokio::time::timeout(PATIENCE, self.any_line()).await;
+            let line = line.unwrap_or_else(|_| panic!("no authorities in {PATIENCE:?}"))?;
+            if let Message::Authorities { version, pem, .. } =
+                serde_json::from_slice(&line).unwrap()
+            {
+                let v = PROTOCOL_VERSION;
+                self.send(Message::Trusting {
+                    v,
+                    version: version.clone(),
+                });
+                return Some((version, pem));
+            }
+        }
+    }
+
     /// The next snapshot, or `None` when the operator ended the channel.
     pub async fn snapshot(&mut self) -> Option<(String, Policy)> {
         match tokio::time::timeout(PATIENCE, self.line()).await {
@@ -206,7 +224,18 @@ impl Sidecar {
         let _ = self.out.send(message);
     }
 
+    /// The next line that isn't about authorities. As of an older sidecar, those get no answer.
     async fn line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let line = self.any_line().await?;
+            let message = serde_json::from_slice(&line).unwrap();
+            if !matches!(message, Message::Authorities { .. }) {
+                return Some(line);
+            }
+        }
+    }
+
+    async fn any_line(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
                 let rest = self.buffer.split_off(end + 1);

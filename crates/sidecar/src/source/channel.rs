@@ -16,7 +16,10 @@ use crate::{
     in_force::{PolicySeat, Source},
     metrics::{ClassLabel, Metrics},
     pod_state::PodState,
-    source::kept::{Kept, KeptPolicy},
+    source::{
+        kept::{Kept, KeptPolicy},
+        trust::Trust,
+    },
 };
 use bytes::Bytes;
 use fairtide_policy::{ClassReport, Message, PROTOCOL_VERSION, Policy, Report};
@@ -48,14 +51,14 @@ const OUTGOING: usize = 16;
 pub struct ChannelConfig {
     /// `https://HOST:PORT` of the operator's Service.
     pub url: Uri,
-    /// Who signs its certificate.
+    /// Who signs its certificate, beside those whom it names itself over the channel.
     pub ca: Authorities,
     /// File with the token that says which pod this is; read at each attempt, since kubelets
     /// renew it.
     pub token: PathBuf,
     /// The pod.
     pub pod: ObjectKey,
-    /// Folder in which the last policy is kept across restarts.
+    /// Folder in which the last policy and authorities are kept across restarts.
     pub state: Option<PathBuf>,
     /// The policy to obey until one comes, if nothing is kept. `None`: one without limits.
     pub first: Option<Box<Policy>>,
@@ -106,6 +109,8 @@ struct Envelope {
     version: String,
     #[serde(default)]
     policy: serde_json::Value,
+    #[serde(default)]
+    pem: String,
 }
 
 // === impl Channel ===
@@ -113,9 +118,10 @@ struct Envelope {
 impl Channel {
     /// Keeps the channel open for as long as the process lives.
     pub(crate) async fn follow(self) {
+        let trust = Trust::load(self.config.state.as_deref());
         let mut failures = 0;
         loop {
-            let error = match self.converse(&mut failures).await {
+            let error = match self.converse(&trust, &mut failures).await {
                 Ok(never) => match never {},
                 Err(error) => error,
             };
@@ -133,8 +139,12 @@ impl Channel {
         }
     }
 
-    async fn converse(&self, failures: &mut u32) -> Result<std::convert::Infallible, ChannelError> {
-        let (out, opened) = self.open().await?;
+    async fn converse(
+        &self,
+        trust: &Trust,
+        failures: &mut u32,
+    ) -> Result<std::convert::Infallible, ChannelError> {
+        let (out, opened) = self.open(trust).await?;
         let mut lines = Lines::new(opened.body);
         // Dropping this would close the connection.
         let _connection = opened.connection;
@@ -148,7 +158,7 @@ impl Channel {
                     let line = line?.ok_or(ChannelError::Closed)?;
                     // It is an operator, and it talks to us.
                     *failures = 0;
-                    if let Some(answer) = self.obey(&line).await {
+                    if let Some(answer) = self.obey(&line, trust).await {
                         let closed = |_| ChannelError::Closed;
                         out.send(encode(&answer)).await.map_err(closed)?;
                     }
@@ -163,8 +173,8 @@ impl Channel {
     }
 
     /// Connects, follows redirects, and says hello.
-    async fn open(&self) -> Result<(mpsc::Sender<Bytes>, Opened), ChannelError> {
-        let endpoint = Endpoint::read(&self.config).await?;
+    async fn open(&self, trust: &Trust) -> Result<(mpsc::Sender<Bytes>, Opened), ChannelError> {
+        let endpoint = Endpoint::read(&self.config, trust).await?;
         let mut address = endpoint.own_address();
         for _ in 0..=MAX_REDIRECTS {
             let (out, lines) = mpsc::channel(OUTGOING);
@@ -204,9 +214,12 @@ impl Channel {
 
     /// Does what a line says, and gives the answer to it. A line of a kind that is not known here
     /// is passed over: a newer operator may say more than this sidecar understands.
-    async fn obey(&self, line: &[u8]) -> Option<Message> {
+    async fn obey(&self, line: &[u8], trust: &Trust) -> Option<Message> {
         let envelope = match serde_json::from_slice::<Envelope>(line) {
             Ok(envelope) if envelope.kind == "snapshot" => envelope,
+            Ok(envelope) if envelope.kind == "authorities" => {
+                return learn(envelope, trust).await;
+            }
             Ok(envelope) => {
                 tracing::debug!(kind = envelope.kind, "unknown message passed over");
                 return None;
@@ -291,6 +304,22 @@ impl Channel {
             }
         };
         snapshot.classes.iter().map(report).collect()
+    }
+}
+
+/// What isn't answered is not used by the operator before it must.
+async fn learn(envelope: Envelope, trust: &Trust) -> Option<Message> {
+    let (v, version) = (PROTOCOL_VERSION, envelope.version);
+    let learned = match envelope.v > v {
+        true => Err(format!("protocol version {} is newer than {v}", envelope.v)),
+        false => trust.learn(envelope.pem).await,
+    };
+    match learned {
+        Ok(()) => Some(Message::Trusting { v, version }),
+        Err(reason) => {
+            tracing::error!(%version, reason, "new certificate authorities of the operator not taken");
+            None
+        }
     }
 }
 

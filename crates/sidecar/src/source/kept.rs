@@ -45,13 +45,18 @@ impl KeptPolicy {
     /// Keeps a policy. Whoever reads meanwhile, or after a crash, finds the old one or the new one,
     /// never a half.
     pub(crate) fn store(&self, kept: &Kept) -> io::Result<()> {
-        if let Some(folder) = self.file.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let half = self.file.with_extension("json.new");
-        let mut file = fs::File::create(&half)?;
-        file.write_all(&serde_json::to_vec(kept)?)?;
-        file.sync_all()?;
-        fs::rename(half, &self.file)
+        write_whole(&self.file, &serde_json::to_vec(kept)?)
     }
+}
+
+/// Replaces a file, so that whoever reads meanwhile finds the old one or the new one.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let half = path.with_extension("new");
+    let mut file = fs::File::create(&half)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(half, path)
 }

@@ -452,3 +452,55 @@ async fn an_operator_of_another_ca_is_not_believed() -> anyhow::Result<()> {
     assert_eq!(stranger.channel().await?.authorization, "Bearer token-two");
     Ok(())
 }
+
+#[tokio::test]
+async fn the_operators_next_authority_is_trusted_once_it_was_told_and_after_a_restart()
+-> anyhow::Result<()> {
+    let (first_ca, next_ca) = (certificates()?, certificates()?);
+    let mut operator = Operator::start(&first_ca, None).await?;
+    let address = operator.address;
+    let mut first = stage(address, folder(&first_ca)?).await?;
+    let mut channel = operator.channel().await?;
+    assert!(matches!(channel.answer().await?, Message::Hello { .. }));
+    let authorities = |version: &str, pem: &str| serde_json::json!({"type": "authorities", "v": 1, "version": version, "pem": pem});
+    // What can't be read is not confirmed, and does no harm.
+    channel.say(&authorities("none", "no certificate"));
+    let both = format!("{}{}", first_ca.ca, next_ca.ca);
+    channel.say(&authorities("both", &both));
+    let version = "both".to_owned();
+    assert_eq!(channel.answer().await?, Message::Trusting { v: 1, version });
+    drop((operator, channel));
+    first.until("channel_connected", 0.0).await?;
+
+    // It was started with the first one only.
+    let mut operator = Operator::start(&next_ca, Some(address)).await?;
+    let mut channel = operator.channel().await?;
+    assert!(matches!(channel.next().await?, Message::Hello { .. }));
+    first.tell_to_go();
+    first.gone().await?;
+    drop(channel);
+    let mut second = stage(address, first.folder).await?;
+    let mut channel = operator.channel().await?;
+    assert!(matches!(channel.next().await?, Message::Hello { .. }));
+    assert_eq!(class_of(&mut second).await?, "_default");
+    Ok(())
+}
+
+#[tokio::test]
+async fn authorities_that_cannot_be_kept_are_not_confirmed() -> anyhow::Result<()> {
+    let certificates = certificates()?;
+    let mut operator = Operator::start(&certificates, None).await?;
+    let folder = folder(&certificates)?;
+    folder.write("state", "a file in the folder's place")?;
+    let _stage = stage(operator.address, folder).await?;
+    let mut channel = operator.channel().await?;
+    let said =
+        serde_json::json!({"type": "authorities", "v": 1, "version": "a", "pem": certificates.ca});
+    channel.say(&said);
+    // What is in force is in force, kept or not: this is confirmed, and nothing before it.
+    channel.snapshot("after", &policy("after"));
+    assert!(matches!(channel.answer().await?, Message::Hello { .. }));
+    let version = "after".to_owned();
+    assert_eq!(channel.answer().await?, Message::Ack { v: 1, version });
+    Ok(())
+}

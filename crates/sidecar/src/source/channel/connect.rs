@@ -1,6 +1,7 @@
 //! One attempt to open the channel: TCP, TLS, HTTP/2, the request.
 
 use super::{Authorities, ChannelConfig};
+use crate::source::trust::{Trust, roots};
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, Uri, header, uri::Authority};
 use http_body::Frame;
@@ -8,7 +9,7 @@ use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::{body::Incoming, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject};
+use rustls_pki_types::ServerName;
 use std::{convert::Infallible, io, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{net::TcpStream, sync::mpsc};
 use tokio_rustls::TlsConnector;
@@ -61,26 +62,21 @@ pub(super) struct Opened {
 // === impl Endpoint ===
 
 impl Endpoint {
-    pub(super) async fn read(config: &ChannelConfig) -> Result<Self, ConnectError> {
+    pub(super) async fn read(config: &ChannelConfig, trust: &Trust) -> Result<Self, ConnectError> {
+        let configured = configured(&config.ca).await;
+        let roots = match (configured, trust.learned()) {
+            (Ok(mut roots), Some(learned)) => {
+                roots.extend(learned.roots.iter().cloned());
+                roots
+            }
+            (Ok(roots), None) => roots,
+            // What the operator itself has said is enough.
+            (Err(_), Some(learned)) => learned,
+            (Err(error), None) => return Err(error),
+        };
         let wrong = |path: &PathBuf, error: &dyn std::fmt::Display| {
             ConnectError::File(path.clone(), error.to_string())
         };
-        let (pem, origin) = match &config.ca {
-            Authorities::File(path) => {
-                let pem = tokio::fs::read(path).await;
-                (pem.map_err(|error| wrong(path, &error))?, path.clone())
-            }
-            Authorities::Pem(pem) => (pem.clone().into_bytes(), "channel.caPem".into()),
-        };
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|error| wrong(&origin, &error))?;
-            let added = roots.add(certificate);
-            added.map_err(|error| wrong(&origin, &error))?;
-        }
-        if roots.is_empty() {
-            return Err(wrong(&origin, &"it holds no certificate"));
-        }
         let token = tokio::fs::read_to_string(&config.token).await;
         let token = token.map_err(|error| wrong(&config.token, &error))?;
         let authorization = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
@@ -176,6 +172,18 @@ impl Endpoint {
             .build()
             .expect("scheme, authority and path make a URI")
     }
+}
+
+async fn configured(ca: &Authorities) -> Result<RootCertStore, ConnectError> {
+    let (pem, origin) = match ca {
+        Authorities::File(path) => {
+            let pem = tokio::fs::read(path).await;
+            let wrong = |error: io::Error| ConnectError::File(path.clone(), error.to_string());
+            (pem.map_err(wrong)?, path.clone())
+        }
+        Authorities::Pem(pem) => (pem.clone().into_bytes(), "channel.caPem".into()),
+    };
+    roots(&pem).map_err(|error| ConnectError::File(origin, error))
 }
 
 // === impl Opened ===
