@@ -203,6 +203,19 @@ pub struct Run {
     pub log_level: String,
     /// How.
     pub log_format: LogFormat,
+    /// What this process is.
+    pub role: Role,
+}
+
+/// Which of the sidecar's processes this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The only one.
+    Alone,
+    /// The first in its container, which keeps the listeners open and a worker alive.
+    Supervisor,
+    /// The one that serves, on the supervisor's listeners.
+    Worker,
 }
 
 /// The hook's name.
@@ -269,6 +282,10 @@ impl Flags {
             config: pod::config(bootstrap?, &variable, flags.max_body_bytes)?,
             log_level: flags.log_level,
             log_format: flags.log_format,
+            role: match variable(pod::WORKER) {
+                Some(_) => Role::Worker,
+                None => Role::Supervisor,
+            },
         })))
     }
 
@@ -282,6 +299,7 @@ impl Flags {
                 config: flags.config()?,
                 log_level: flags.log_level,
                 log_format: flags.log_format,
+                role: Role::Alone,
             }))),
             Err(text) => Ok(Asked::Text(text)),
         }
@@ -320,6 +338,7 @@ impl Flags {
             state_folder: self.state_dir.clone(),
             mode_file: self.mode_file.clone(),
             pod_ips: Vec::new(),
+            restarts: 0,
         })
     }
 

@@ -40,11 +40,13 @@ mod self_check;
 mod source;
 mod stale_socket;
 mod stream;
+mod supervise;
 mod tenant;
 
 pub use dial::{EngineAddress, NoEngineAddress};
-pub use flags::{Asked, Flags, UsageError, report_to_kubelet};
+pub use flags::{Asked, Flags, Role, Run, UsageError, report_to_kubelet};
 pub use lifecycle::DrainPlan;
+pub use listen::{Listeners, NotInherited};
 pub use mark::{MarkError, Marker};
 pub use run::{Config, Port, RunError, Sidecar, StartError};
 pub use source::{
@@ -52,3 +54,4 @@ pub use source::{
     channel::{Authorities, ChannelConfig},
     manifests::{Faults, ManifestsError},
 };
+pub use supervise::{SuperviseError, die_with_supervisor, supervise};

@@ -1,7 +1,9 @@
 //! The program: flags, logs, runtime, until told to go.
 
-use fairtide_sidecar::{Asked, Flags, Sidecar, StartError};
-use std::process::ExitCode;
+use fairtide_sidecar::{
+    Asked, Flags, Listeners, Role, Run, Sidecar, StartError, die_with_supervisor, supervise,
+};
+use std::{error::Error, process::ExitCode};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -9,48 +11,64 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// `EX_USAGE`, by which scripts tell a wrong flag from a failure.
 const USAGE: u8 = 64;
 
+/// An exit code, and what is said about it.
+type Failure = (u8, Box<dyn Error>);
+
 fn main() -> ExitCode {
     let variable = |name: &str| std::env::var(name).ok();
-    let run = match Flags::ask(std::env::args_os(), variable) {
-        Ok(Asked::Run(run)) => *run,
-        Ok(Asked::Mark(marker)) => {
-            return match marker.mark() {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => fail(1, &error),
-            };
-        }
+    let ended = match Flags::ask(std::env::args_os(), variable) {
+        Ok(Asked::Run(run)) => start(*run),
+        Ok(Asked::Mark(marker)) => marker.mark().map(|()| 0).map_err(failed),
         Ok(Asked::Text(text)) => {
             print!("{text}");
-            return ExitCode::SUCCESS;
+            Ok(0)
         }
-        Err(error) => return fail(USAGE, &error),
+        Err(error) => Err((USAGE, error.into())),
     };
-    if let Err(error) = fairtide_telemetry::logs::init(&run.log_level, run.log_format) {
-        return fail(USAGE, &error);
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err((code, error)) => {
+            eprintln!("fairtide-sidecar: {error}");
+            fairtide_sidecar::report_to_kubelet(&error.to_string());
+            ExitCode::from(code)
+        }
     }
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(1, &error),
-    };
-    runtime.block_on(async {
-        let told_to_go = match fairtide_telemetry::termination() {
-            Ok(token) => token,
-            Err(error) => return fail(1, &error),
-        };
-        let sidecar = match Sidecar::start(run.config).await {
-            Ok(sidecar) => sidecar,
-            Err(error @ StartError::Listen { .. }) => return fail(1, &error),
-            Err(error) => return fail(USAGE, &error),
-        };
-        match sidecar.run(told_to_go.cancelled_owned()).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(1, &error),
-        }
-    })
 }
 
-fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("fairtide-sidecar: {error}");
-    fairtide_sidecar::report_to_kubelet(&error.to_string());
-    ExitCode::from(code)
+fn start(run: Run) -> Result<u8, Failure> {
+    fairtide_telemetry::logs::init(&run.log_level, run.log_format)
+        .map_err(|error| (USAGE, error.into()))?;
+    let listeners = match run.role {
+        Role::Worker => {
+            die_with_supervisor().map_err(failed)?;
+            Listeners::inherited(&run.config).map_err(failed)?
+        }
+        Role::Alone | Role::Supervisor => Listeners::open(&run.config).map_err(failed)?,
+    };
+    if run.role == Role::Supervisor {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        return runtime.map_err(failed)?.block_on(async {
+            let told_to_go = fairtide_telemetry::termination().map_err(failed)?;
+            supervise(listeners, told_to_go).await.map_err(failed)
+        });
+    }
+    let runtime = tokio::runtime::Runtime::new().map_err(failed)?;
+    runtime.block_on(serve(listeners, run))
+}
+
+async fn serve(listeners: Listeners, run: Run) -> Result<u8, Failure> {
+    let told_to_go = fairtide_telemetry::termination().map_err(failed)?;
+    let sidecar = match Sidecar::start_on(listeners, run.config).await {
+        Ok(sidecar) => sidecar,
+        Err(error @ StartError::Listen { .. }) => return Err(failed(error)),
+        Err(error) => return Err((USAGE, error.into())),
+    };
+    let ended = sidecar.run(told_to_go.cancelled_owned()).await;
+    ended.map(|()| 0).map_err(failed)
+}
+
+fn failed(error: impl Error + 'static) -> Failure {
+    (1, Box::new(error))
 }

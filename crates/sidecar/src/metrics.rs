@@ -43,6 +43,7 @@ pub(crate) struct Metrics {
     pub(crate) policies_applied: Counter,
     pub(crate) policies_refused: Counter,
     pub(crate) channel_connected: Gauge,
+    pub(crate) worker_restarts: Counter,
     /// The scheduler's state, as of about a second ago.
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) engine: Arc<EngineViews>,
@@ -97,6 +98,7 @@ impl Metrics {
             policies_applied: Counter::default(),
             policies_refused: Counter::default(),
             channel_connected: Gauge::default(),
+            worker_restarts: Counter::default(),
             snapshot: Arc::default(),
             engine: Arc::default(),
             policy: Arc::new(ArcSwap::from_pointee(PolicyLabels {
@@ -170,6 +172,11 @@ impl Metrics {
             "channel_connected",
             "Whether the operator's channel is open",
             m.channel_connected.clone(),
+        );
+        registry.register(
+            "worker_restarts",
+            "How often the process that serves was started again in this container",
+            m.worker_restarts.clone(),
         );
         metrics
     }

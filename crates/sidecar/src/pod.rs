@@ -16,6 +16,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The variable that holds the document.
 pub(crate) const BOOTSTRAP: &str = "FAIRTIDE_BOOTSTRAP";
+/// Set by the supervisor for its worker: how many there were before.
+pub(crate) const WORKER: &str = "FAIRTIDE_WORKER";
 const POD: &str = "FAIRTIDE_POD";
 const POD_IPS: &str = "FAIRTIDE_POD_IPS";
 
@@ -120,6 +122,7 @@ pub(crate) fn config(
         state_folder: Some(state),
         mode_file: Some(bootstrap.mode_file.into()),
         pod_ips: ips.collect(),
+        restarts: variable(WORKER).and_then(|n| n.parse().ok()).unwrap_or(0),
     })
 }
 

@@ -17,7 +17,7 @@ use crate::{
     forward::Upstream,
     in_force::{PolicySeat, Source},
     lifecycle::{DrainPlan, Lifecycle, Phase},
-    listen,
+    listen::Listeners,
     mark::Marker,
     metrics::{Live, Metrics},
     mode,
@@ -79,6 +79,8 @@ pub struct Config {
     pub mode_file: Option<PathBuf>,
     /// The pod's addresses, if they are known.
     pub pod_ips: Vec<IpAddr>,
+    /// How many workers of this container ended before this one, by no wish of anybody.
+    pub restarts: u64,
 }
 
 /// A port to serve.
@@ -152,6 +154,15 @@ impl Sidecar {
     /// # Errors
     /// There is no policy to obey, or an address can't be had. Nothing is served then.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        let listeners = Listeners::open(&config)?;
+        Self::start_on(listeners, config).await
+    }
+
+    /// Starts one on listeners that are open already.
+    ///
+    /// # Errors
+    /// There is no policy to obey. Nothing is served then.
+    pub async fn start_on(listeners: Listeners, config: Config) -> Result<Self, StartError> {
         let first = First::find(config.source)?;
         let settings = first.policy.settings()?;
         let asked = Asked::of(&config.checks, &config.ports, config.engine)?;
@@ -161,16 +172,16 @@ impl Sidecar {
         };
         let mut registry = metrics::registry("sidecar", env!("CARGO_PKG_VERSION"));
         let metrics = Metrics::register(&mut registry);
+        metrics.worker_restarts.inc_by(config.restarts);
 
-        let mut listeners = Vec::new();
+        let mut opened = Vec::new();
         let mut ports = config.ports;
-        for port in &mut ports {
-            let listener = bind(port.listen)?;
-            port.listen = listener.local_addr().unwrap_or(port.listen);
-            listeners.push(listener);
+        for (port, listener) in ports.iter_mut().zip(listeners.ports) {
+            let (listener, address) = to_serve(listener, port.listen)?;
+            port.listen = address;
+            opened.push(listener);
         }
-        let admin_listener = bind(config.admin)?;
-        let admin = admin_listener.local_addr().unwrap_or(config.admin);
+        let (admin_listener, admin) = to_serve(listeners.admin, config.admin)?;
 
         let binding = pod_mode.over(first.policy.mode).mode.into();
         let (admission, admission_task) = Admission::spawn(settings, binding, ports.len());
@@ -278,7 +289,7 @@ impl Sidecar {
         };
         beside.spawn(drainer.follow());
 
-        for (at, (listener, port)) in listeners.into_iter().zip(&ports).enumerate() {
+        for (at, (listener, port)) in opened.into_iter().zip(&ports).enumerate() {
             let path = Arc::new(RequestPath {
                 policy: seat.clone(),
                 observers: Observers {
@@ -406,8 +417,16 @@ async fn tell(mut engine: watch::Receiver<EngineState>, health: Health) {
     }
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
-    listen::bind(address).map_err(|source| StartError::Listen { address, source })
+fn to_serve(
+    listener: std::net::TcpListener,
+    asked: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let serving = TcpListener::from_std(listener).map_err(|source| StartError::Listen {
+        address: asked,
+        source,
+    })?;
+    let address = serving.local_addr().unwrap_or(asked);
+    Ok((serving, address))
 }
 
 /// Puts the scheduler's state where the metric page finds it.

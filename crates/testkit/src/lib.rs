@@ -15,7 +15,7 @@ pub use apiserver::{ApiServer, BoundPod};
 pub use client::{Answer, http_get, http_post};
 pub use installation::{Installation, Sidecar, SidecarAsked, repository};
 pub use ports::free_port;
-pub use process::{Process, Spawn, binary};
+pub use process::{Process, Spawn, binary, children};
 pub use programs::control_plane_programs;
 pub use scripted_engine::{Call, ScriptedEngine, Streaming};
 pub use temp_dir::TempDir;

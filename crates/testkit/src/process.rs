@@ -83,6 +83,14 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// A process's children, the oldest first.
+pub fn children(of: u32) -> anyhow::Result<Vec<u32>> {
+    let path = format!("/proc/{of}/task/{of}/children");
+    let text = std::fs::read_to_string(&path).with_context(|| path)?;
+    let numbers = text.split_whitespace().map(str::parse);
+    Ok(numbers.collect::<Result<_, _>>()?)
+}
+
 // === impl Spawn ===
 
 impl Spawn {
@@ -157,6 +165,12 @@ impl Process {
     pub fn signal(&mut self, name: &str) -> anyhow::Result<()> {
         let signals = self.signals.as_mut().context("it was ended before")?;
         writeln!(signals, "{name}").with_context(|| format!("{} has ended", self.name))
+    }
+
+    /// The number of the program itself, not of the shell above it.
+    pub fn pid(&self) -> anyhow::Result<u32> {
+        let first = children(self.supervisor.id())?.into_iter().next();
+        first.with_context(|| format!("{} has ended", self.name))
     }
 
     /// The exit status if it has ended; 128 + n when signal n ended it.

@@ -132,6 +132,7 @@ impl Stage {
             state_folder: None,
             mode_file: None,
             pod_ips: Vec::new(),
+            restarts: 0,
         };
         let sidecar = Sidecar::start(config).await?;
         let (address, admin) = (sidecar.listen()[0], sidecar.admin());
