@@ -2,19 +2,22 @@
 //! a trace. No cluster and no GPU is needed, and no time passes: see `docs/replay.md`.
 
 mod gate;
+mod head;
 mod objective;
 mod policy;
+mod profile;
 
 use anyhow::Context;
 use clap::Args;
 use fairtide_sim::{
     load::{Run, SCHEMA, Scenario, Slo, table},
-    model::Profile,
     replay::{Balancer, Contestant, Rules, Setup, Source, run},
+    report::page,
 };
 use objective::Objective;
+use profile::NamedProfile;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::{io::Write, path::PathBuf};
 
 #[derive(Args, Debug)]
 pub struct Replay {
@@ -46,8 +49,13 @@ pub struct Replay {
     #[arg(long, value_name = "CLASS=ttft:T,tpot:T")]
     slo: Vec<Objective>,
     /// The engines: llama-8b-h100, llama-70b-8xh100, llama-8b-l40s, mock-16, small, or a YAML file.
-    #[arg(long, env = "FAIRTIDE_PROFILE", value_name = "NAME|FILE", default_value = "llama-8b-h100", value_parser = profile)]
-    profile: Profile,
+    #[arg(
+        long,
+        env = "FAIRTIDE_PROFILE",
+        value_name = "NAME|FILE",
+        default_value = "llama-8b-h100"
+    )]
+    profile: NamedProfile,
     /// How many requests an engine runs at once, in the place of the profile's number.
     #[arg(long, env = "FAIRTIDE_MAX_NUM_SEQS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_num_seqs: Option<u32>,
@@ -74,7 +82,7 @@ pub struct Replay {
     /// How much worse is still good, in percent.
     #[arg(long, env = "FAIRTIDE_TOLERANCE", value_name = "PERCENT", default_value = "5", value_parser = clap::value_parser!(u16).range(0..=1000))]
     tolerance: u16,
-    /// Where report.json goes; made if it isn't there.
+    /// Where report.json and report.html go; made if it isn't there.
     #[arg(long, env = "FAIRTIDE_OUT", value_name = "DIR")]
     out: PathBuf,
 }
@@ -98,25 +106,31 @@ impl Replay {
         for contestant in &self.policies {
             let source = self.source(&setup)?;
             let (run, skipped) = run(&setup, *contestant, source)?;
-            println!("{contestant}");
-            println!("{}", table(&run));
+            say(&format!("{contestant}\n{}\n", table(&run)));
             if skipped > 0 && runs.is_empty() {
-                println!("{skipped} rows without prompt or answer are left out\n");
+                say(&format!(
+                    "{skipped} rows without prompt or answer are left out\n\n"
+                ));
             }
             runs.push(run);
         }
-        let path = self.out.join("report.json");
         let report = Report {
             schema: SCHEMA,
             runs: &runs,
         };
-        let json = serde_json::to_string_pretty(&report)?;
-        std::fs::write(&path, json + "\n")
-            .with_context(|| format!("can't write {}", path.display()))?;
+        let json = serde_json::to_string_pretty(&report)? + "\n";
+        self.write("report.json", &json)?;
+        let html = page(&head::of(&self, &setup, &runs), &runs);
+        self.write("report.html", &html)?;
         match before {
             Some(before) => before.judge(&runs, self.tolerance),
             None => Ok(()),
         }
+    }
+
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.out.join(name);
+        std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     }
 
     fn setup(&self) -> anyhow::Result<Setup> {
@@ -139,7 +153,7 @@ impl Replay {
             };
             slos[at] = objective.slo;
         }
-        let mut profile = self.profile.clone();
+        let mut profile = self.profile.profile.clone();
         if let Some(seats) = self.max_num_seqs {
             profile.max_num_seqs = seats as usize;
         }
@@ -175,16 +189,17 @@ impl Replay {
     }
 }
 
+/// A reader that has seen enough is no fault: the files are still to be written.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
 fn scenario(text: &str) -> Result<Scenario, String> {
     Scenario::load(text).map_err(|error| error.to_string())
 }
 
 fn rules(text: &str) -> Result<Rules, String> {
     Rules::load(text.as_ref()).map_err(|error| error.to_string())
-}
-
-fn profile(text: &str) -> Result<Profile, String> {
-    Profile::load(text).map_err(|error| error.to_string())
 }
 
 fn speed(text: &str) -> Result<f64, String> {

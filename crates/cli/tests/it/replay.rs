@@ -74,6 +74,14 @@ fn policies_are_replayed_side_by_side_into_a_table_and_the_same_json_each_time()
         std::fs::read_to_string(second.join("report.json")).unwrap()
     );
 
+    let html = std::fs::read_to_string(first.join("report.html")).unwrap();
+    assert_eq!(
+        html,
+        std::fs::read_to_string(second.join("report.html")).unwrap()
+    );
+    assert!(html.contains("<h1>Replay of side.jsonl</h1>"), "{html}");
+    assert!(html.contains("mock-16, 16 seats"), "{html}");
+
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["schema"], 1);
     let attained =

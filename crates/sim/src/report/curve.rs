@@ -42,7 +42,11 @@ impl Curve {
             let Some(value) = values.get(rank - 1) else {
                 break;
             };
-            let share = (thousandths * values.len()) as f64 / 1000.0 / of;
+            let share = if thousandths == 0 {
+                0.0
+            } else {
+                rank as f64 / of
+            };
             let point = [rounded(*value), rounded(share)];
             match points.last_mut() {
                 // Several shares of one value: the highest is what holds.
