@@ -3,6 +3,7 @@
 
 mod gate;
 mod head;
+mod live;
 mod objective;
 mod policy;
 mod profile;
@@ -14,6 +15,7 @@ use fairtide_sim::{
     replay::{Balancer, Contestant, Rules, Setup, Source, run},
     report::page,
 };
+use live::LiveArgs;
 use objective::Objective;
 use profile::NamedProfile;
 use serde::Serialize;
@@ -33,13 +35,12 @@ pub struct Replay {
     /// Which pool of the manifests; not needed where there is only one.
     #[arg(long, env = "FAIRTIDE_POOL", value_name = "NAMESPACE/NAME")]
     pool: Option<String>,
-    /// What to replay, side by side: fairtide, fifo, engine-priority, static:N, aimd, gradient2, vegas, envoy-gradient, strict-priority, input-drr, haproxy:N.
+    /// What to replay in virtual time, side by side; unset: fairtide and fifo, with --live none: fairtide, fifo, engine-priority, static:N, aimd, gradient2, vegas, envoy-gradient, strict-priority, input-drr, haproxy:N.
     #[arg(
         long,
         env = "FAIRTIDE_POLICIES",
         value_name = "NAME,..",
-        value_delimiter = ',',
-        default_value = "fairtide,fifo"
+        value_delimiter = ','
     )]
     policies: Vec<Contestant>,
     /// A file that maps rows to classes and tenants.
@@ -85,6 +86,8 @@ pub struct Replay {
     /// Where report.json and report.html go; made if it isn't there.
     #[arg(long, env = "FAIRTIDE_OUT", value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    live: LiveArgs,
 }
 
 #[derive(Serialize)]
@@ -102,17 +105,25 @@ impl Replay {
         let setup = self.setup()?;
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("can't make {}", self.out.display()))?;
+        let live = self.live.prepare(&setup, self.source(&setup)?)?;
         let mut runs = Vec::new();
-        for contestant in &self.policies {
+        for contestant in &self.policies() {
             let source = self.source(&setup)?;
             let (run, skipped) = run(&setup, *contestant, source)?;
             say(&format!("{contestant}\n{}\n", table(&run)));
-            if skipped > 0 && runs.is_empty() {
-                say(&format!(
-                    "{skipped} rows without prompt or answer are left out\n\n"
-                ));
+            if runs.is_empty() {
+                say_skipped(skipped);
             }
             runs.push(run);
+        }
+        let mut fault = None;
+        if let Some(live) = live {
+            let sent = live.send();
+            if runs.is_empty() {
+                say_skipped(sent.skipped);
+            }
+            fault = sent.fault;
+            runs.push(sent.run);
         }
         let report = Report {
             schema: SCHEMA,
@@ -122,9 +133,19 @@ impl Replay {
         self.write("report.json", &json)?;
         let html = page(&head::of(&self, &setup, &runs), &runs);
         self.write("report.html", &html)?;
+        if let Some(fault) = fault {
+            anyhow::bail!(fault);
+        }
         match before {
             Some(before) => before.judge(&runs, self.tolerance),
             None => Ok(()),
+        }
+    }
+
+    fn policies(&self) -> Vec<Contestant> {
+        match &self.policies[..] {
+            [] if self.live.url().is_none() => vec![Contestant::Fairtide, Contestant::Fifo],
+            named => named.to_vec(),
         }
     }
 
@@ -186,6 +207,14 @@ impl Replay {
                 Source::traces(&self.trace, rules, self.speed, settings)?
             }
         })
+    }
+}
+
+fn say_skipped(rows: u64) {
+    if rows > 0 {
+        say(&format!(
+            "{rows} rows without prompt or answer are left out\n\n"
+        ));
     }
 }
 

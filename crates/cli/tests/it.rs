@@ -6,3 +6,5 @@
 mod inject;
 #[path = "it/replay.rs"]
 mod replay;
+#[path = "it/replay_live.rs"]
+mod replay_live;

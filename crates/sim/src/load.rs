@@ -15,6 +15,7 @@ mod report;
 mod scenario;
 mod seen;
 mod table;
+mod target;
 mod timeline;
 
 pub use plan::{Offered, plan};
@@ -23,12 +24,20 @@ pub use report::{ClassRun, EngineRun, Objectives, Percentiles, Run, SCHEMA};
 pub use scenario::{Arrivals, Bursts, ClassLoad, Length, Scenario, ScenarioError, Slo, TenantLoad};
 pub use seen::{End, Seen};
 pub use table::table;
+pub use target::target;
 pub use timeline::Timeline;
 
 use client::Client;
+pub(crate) use client::in_full;
 use http::Uri;
-use std::{collections::BTreeMap, sync::Arc};
-use tokio::{task::JoinSet, time::Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 /// A load about to be offered.
 #[derive(Clone, Debug)]
@@ -41,6 +50,11 @@ pub struct Load {
     pub targets: Vec<Uri>,
     /// What is being measured, for the report.
     pub policy: String,
+    /// The requests, by time: at first what the scenario plans.
+    pub requests: Vec<Offered>,
+    /// No more than so many are under way at once: others wait for their turn, and are timed from
+    /// when they should have been sent.
+    pub most_in_flight: usize,
     /// Gets the tokens as they come.
     pub timeline: Timeline,
 }
@@ -54,6 +68,8 @@ pub struct Offering {
     pub seen: Vec<Seen>,
     /// Why requests failed, and how many did for each reason.
     pub failures: BTreeMap<String, u64>,
+    /// How many had to wait for their turn.
+    pub held_back: u64,
 }
 
 // === impl Load ===
@@ -63,6 +79,8 @@ impl Load {
     pub fn new(scenario: Arc<Scenario>, seed: u64, targets: Vec<Uri>, policy: &str) -> Self {
         Self {
             timeline: Timeline::new(scenario.classes.len()),
+            requests: plan(&scenario, seed),
+            most_in_flight: Semaphore::MAX_PERMITS,
             scenario,
             seed,
             targets,
@@ -83,10 +101,22 @@ impl Load {
             start,
         );
         let mut requests = JoinSet::new();
-        for offered in plan(&self.scenario, self.seed) {
+        let turns = Arc::new(Semaphore::new(self.most_in_flight));
+        let held_back = Arc::new(AtomicU64::new(0));
+        for offered in self.requests {
             tokio::time::sleep_until(start + offered.at).await;
             let client = client.clone();
-            requests.spawn(async move { client.send(offered).await });
+            let (turns, held_back) = (turns.clone(), held_back.clone());
+            requests.spawn(async move {
+                let _turn = match turns.try_acquire() {
+                    Ok(turn) => Ok(turn),
+                    Err(_) => {
+                        held_back.fetch_add(1, Ordering::Relaxed);
+                        turns.acquire().await
+                    }
+                };
+                client.send(offered).await
+            });
         }
         let seen = requests.join_all().await;
         tokio::time::sleep_until(window_end).await;
@@ -109,6 +139,7 @@ impl Load {
             run,
             seen,
             failures,
+            held_back: held_back.load(Ordering::Relaxed),
         }
     }
 }

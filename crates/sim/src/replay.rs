@@ -8,6 +8,7 @@ mod arrivals;
 mod contestant;
 mod front;
 mod limiter;
+pub mod live;
 mod prefix_cache;
 mod rules;
 mod run;

@@ -3,7 +3,7 @@
 use super::Replay;
 use fairtide_sim::{
     load::Run,
-    replay::{Balancer, Setup},
+    replay::{Balancer, Setup, live::POLICY},
     report::Head,
 };
 
@@ -22,12 +22,15 @@ pub fn of(replay: &Replay, setup: &Setup, runs: &[Run]) -> Head {
     let first = runs.first();
     let offered = first.map_or(0, |run| run.classes.values().map(|c| c.offered).sum());
     let window = first.map_or(0.0, |run| run.duration_s);
-    let mut facts = vec![
-        ("Requests", format!("{offered} in {window} s")),
-        ("Engine", engine),
-        ("Engines", how_many),
-        ("Seed", setup.seed.to_string()),
-    ];
+    let mut facts = vec![("Requests", format!("{offered} in {window} s"))];
+    if let Some(endpoint) = replay.live.describe() {
+        facts.push(("Live", endpoint));
+    }
+    if runs.iter().any(|run| run.policy != POLICY) {
+        facts.push(("Engine", engine));
+        facts.push(("Engines", how_many));
+        facts.push(("Seed", setup.seed.to_string()));
+    }
     if replay.speed != 1.0 {
         facts.push(("Trace sped up", format!("{} times", replay.speed)));
     }

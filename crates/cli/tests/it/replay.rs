@@ -121,6 +121,41 @@ fn the_gate_fails_when_a_class_got_worse_and_passes_when_not() {
         ),
         "{said}"
     );
+
+    // So much worse is allowed.
+    let fifo = [
+        "--trace",
+        &trace,
+        "--policies",
+        "fifo",
+        "--profile",
+        "mock-16",
+    ];
+    let out = folder("gate-fifo");
+    assert!(replay(&out, &fifo).status.success());
+    let report = out.join("report.json");
+    let slower = |tolerance| {
+        let against = ["--against", report.to_str().unwrap()];
+        let more = ["--max-num-seqs", "14", "--tolerance", tolerance];
+        replay(&bad, &[&fifo[..], &against, &more].concat()).status
+    };
+    assert_eq!(slower("5").code(), Some(1));
+    assert_eq!(slower("100").code(), Some(0));
+
+    // Another load says nothing of the policy.
+    let longer = file(
+        "longer.jsonl",
+        &(self::trace()
+            + "{\"at_ms\": 20000, \"class\": \"batch\", \"prompt_tokens\": 1, \"output_tokens\": 1}\n"),
+    );
+    let mut other = common;
+    other[1] = &longer;
+    let (code, said) = refusal(&replay(&bad, &[&other[..], &against].concat()));
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("another load: fairtide, class batch had 60 requests, and has 61"),
+        "{said}"
+    );
 }
 
 #[test]

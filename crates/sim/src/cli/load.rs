@@ -10,7 +10,7 @@ use std::{path::PathBuf, sync::Arc};
 #[derive(Args, Debug)]
 pub(super) struct Load {
     /// Where requests go, in turn: http://host:port, several with commas between them.
-    #[arg(long, env = "FAIRTIDE_TARGET", value_name = "URL[,URL..]", required = true, value_delimiter = ',', value_parser = target)]
+    #[arg(long, env = "FAIRTIDE_TARGET", value_name = "URL[,URL..]", required = true, value_delimiter = ',', value_parser = load::target)]
     target: Vec<Uri>,
     /// What to offer: demo, burst, or a YAML file (docs/load-scenarios.md).
     #[arg(long, env = "FAIRTIDE_SCENARIO", value_name = "FILE|NAME", value_parser = scenario)]
@@ -69,12 +69,4 @@ impl Load {
 
 fn scenario(text: &str) -> Result<Scenario, String> {
     Scenario::load(text).map_err(|error| error.to_string())
-}
-
-fn target(text: &str) -> Result<Uri, String> {
-    let right = text.parse::<Uri>().ok().filter(|uri| {
-        let plain = uri.scheme_str() == Some("http") && uri.host().is_some();
-        plain && matches!(uri.path(), "" | "/") && uri.query().is_none()
-    });
-    right.ok_or_else(|| "write a URL without a path, such as http://127.0.0.1:8000".to_owned())
 }

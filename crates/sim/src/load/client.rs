@@ -246,7 +246,7 @@ fn number(headers: &HeaderMap, name: &str) -> Option<f64> {
 }
 
 /// An error and what it comes from: hyper's own message says only that sending failed.
-fn in_full(error: &dyn std::error::Error) -> String {
+pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// The tenant of rows that name none; the sidecar's word for it.
-const NOBODY: &str = "anonymous";
+pub(super) const NOBODY: &str = "anonymous";
 
 /// A request that arrives.
 #[derive(Clone, Debug)]
