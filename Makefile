@@ -11,10 +11,10 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 SCENARIO ?= demo
 DEMO_FLAGS ?=
 
-.PHONY: help build demo demo-cluster test check crds docs bench bench-policy
+.PHONY: help build demo demo-cluster test check crds docs bench bench-policy bench-admission
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the programs, for development
 	$(CARGO) build --workspace --bins
@@ -47,3 +47,6 @@ bench: ## how long a decision takes (criterion, release profile)
 
 bench-policy: build ## how long a policy edit takes to reach the sidecars (needs Go the first time)
 	$(BIN)/fairtide-bench-policy
+
+bench-admission: build ## what the webhook adds to the creation of a pod (needs Go the first time)
+	$(BIN)/fairtide-bench-admission

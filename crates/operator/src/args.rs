@@ -92,6 +92,15 @@ pub struct Args {
         requires = "webhook"
     )]
     channel_url: Option<String>,
+    /// Folder with the webhook's tls.crt and tls.key, and ca.crt of who signed it, such as a Secret
+    /// of cert-manager. Default: a certificate of the operator's own authority.
+    #[arg(
+        long,
+        env = "FAIRTIDE_WEBHOOK_CERT_DIR",
+        value_name = "DIR",
+        requires = "webhook"
+    )]
+    webhook_cert_dir: Option<PathBuf>,
     /// error, warn, info, debug or trace, or target=level,...
     #[arg(
         long,
@@ -188,6 +197,7 @@ impl Args {
             listen,
             sidecar_image,
             channel_url: self.channel_url,
+            cert_dir: self.webhook_cert_dir,
         });
         Ok(Asked {
             source,
@@ -200,6 +210,8 @@ impl Args {
                 advertise: self.channel_advertise,
                 host: host_name(),
                 lease: crate::lease::Timings::default(),
+                timings: Default::default(),
+                clock: Default::default(),
                 webhook,
             },
             log_level: self.log_level,
@@ -308,6 +320,24 @@ mod tests {
         ];
         assert!(read(&line).is_ok());
         assert!(without(read(&["--channel-token", "t"])).contains("--manifests"));
+    }
+
+    #[test]
+    fn a_webhooks_certificate_needs_a_webhook() {
+        let Err(Exit::Usage(text)) = read(&["--webhook-cert-dir", "d"]) else {
+            panic!("not refused");
+        };
+        assert!(text.contains("--webhook"), "{text}");
+        let line = [
+            "--webhook",
+            "127.0.0.1:0",
+            "--sidecar-image",
+            "i",
+            "--webhook-cert-dir",
+            "d",
+        ];
+        let webhook = read(&line).unwrap().options.webhook.unwrap();
+        assert_eq!(webhook.cert_dir, Some(PathBuf::from("d")));
     }
 
     #[test]

@@ -14,10 +14,10 @@ pub mod trust;
 
 use self::{
     auth::{Identity, Tokens},
+    ca::Authorities,
     lines::Lines,
     refusal::Refusal,
     stream::Stream,
-    trust::Trust,
 };
 use crate::{
     fleet::{Fleet, Missing},
@@ -65,7 +65,7 @@ pub struct Channel {
     /// Whether this replica may push.
     pub claim: watch::Receiver<Claim>,
     /// Whom sidecars shall trust.
-    pub trust: watch::Receiver<Arc<Trust>>,
+    pub authorities: watch::Receiver<Arc<Authorities>>,
     /// Where things are counted.
     pub metrics: Arc<Metrics>,
     /// Fires when the operator ends.
@@ -196,7 +196,7 @@ impl Channel {
             lines,
             out,
             claim: self.claim.clone(),
-            trust: self.trust.clone(),
+            authorities: self.authorities.clone(),
             stop: self.stop.clone(),
             cut,
             metrics: self.metrics.clone(),

@@ -13,6 +13,7 @@ mod admin;
 pub mod args;
 mod causes;
 pub mod channel;
+pub mod clock;
 pub mod fleet;
 pub mod intake;
 pub mod lease;

@@ -37,6 +37,17 @@ pub struct Metrics {
     pub admissions: Family<Admission, Counter>,
     /// Time to answer about one pod.
     pub admission_seconds: Histogram,
+    /// When certificates end, in seconds since 1970.
+    pub certificate_ends: Family<Certificate, Gauge>,
+    /// Connected pods whose sidecars don't say to trust the next authority yet.
+    pub pods_not_trusting: Gauge,
+}
+
+/// One of our certificates.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Certificate {
+    /// `ca`, `next_ca`, `channel` or `webhook`.
+    pub certificate: &'static str,
 }
 
 /// How a question of the API server ended.
@@ -87,6 +98,8 @@ impl Metrics {
             admission_seconds: seconds(&[
                 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0,
             ]),
+            certificate_ends: Family::default(),
+            pods_not_trusting: Gauge::default(),
         };
         registry.register(
             "pods_known",
@@ -157,6 +170,16 @@ impl Metrics {
             "admission_seconds",
             "Time to answer the API server about one pod",
             metrics.admission_seconds.clone(),
+        );
+        registry.register(
+            "certificate_expiry_timestamp_seconds",
+            "When a certificate ends, in seconds since 1970",
+            metrics.certificate_ends.clone(),
+        );
+        registry.register(
+            "pods_not_trusting_next_ca",
+            "Pods with a channel open whose sidecar doesn't trust the next CA yet",
+            metrics.pods_not_trusting.clone(),
         );
         metrics
     }

@@ -1,18 +1,16 @@
 //! Puts the parts together, starts them, and ends them in order.
 
 mod options;
+mod serving;
 
 pub use options::{Files, Options, Source, StartError};
 
 use crate::{
     admin::{self, Pods},
-    causes::causes,
     channel::{
-        Channel,
-        auth::{TokenFile, TokenReviews, Tokens},
-        ca::{CaError, ChannelCa},
-        tls::ChannelTls,
-        trust::Trust,
+        auth::TokenFile,
+        ca::{Authorities, dir},
+        tls::Making,
     },
     fleet::Fleet,
     intake::Intake,
@@ -23,11 +21,12 @@ use crate::{
         files::Folder,
     },
     status::{scribe::Scribe, writer::Writer},
-    webhook::{Namespaces, Webhook, bundle::Bundle},
+    webhook::cert_dir::Pair,
     world::World,
 };
 use fairtide_telemetry::{Health, admin as admin_server};
 use parking_lot::Mutex;
+use serving::{CHANNEL, Hook, WEBHOOK};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
@@ -35,23 +34,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// The channel is offered: it has a certificate.
-const CHANNEL: &str = "channel";
-
-/// The webhook is offered: it has a certificate.
-const WEBHOOK: &str = "webhook";
-
-/// Port of the channel in the operator's Service.
-const CHANNEL_PORT: u16 = 8443;
-
 /// Changes that may wait to be taken in.
 const CHANGES: usize = 1_024;
-
-/// One try to get the CA.
-const CA_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Between two tries to get the CA.
-const CA_RETRY: Duration = Duration::from_secs(2);
 
 /// Everything that ends with the operator ends within this.
 const END: Duration = Duration::from_secs(8);
@@ -65,9 +49,14 @@ pub struct Operator {
     claim: watch::Receiver<Claim>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// Kept to the end: a replica that ends says so to those who wait.
-    _held: Option<watch::Sender<Claim>>,
+    _held: Option<Held>,
 }
+
+/// What never changes without a cluster. Kept to the end: who waits for a change goes on waiting.
+struct Held(
+    #[expect(dead_code)] watch::Sender<Claim>,
+    #[expect(dead_code)] watch::Sender<Arc<Authorities>>,
+);
 
 /// What the parts share.
 #[derive(Clone)]
@@ -99,6 +88,7 @@ impl Operator {
         let webhook = webhook_listener
             .as_ref()
             .and_then(|listener| listener.local_addr().ok());
+        let hook = hook(webhook_listener, &options)?;
         let channel = local(&channel_listener, options.channel);
         let admin = local(&admin_listener, options.admin);
         let version = env!("CARGO_PKG_VERSION");
@@ -129,14 +119,20 @@ impl Operator {
                     }
                 })?;
                 let folder = Folder::open(files.dir, changes)?;
-                let ca = ChannelCa::in_dir(&files.ca_dir)?;
-                let trust = Trust::new(ca.cert_pem().to_owned());
-                let tls = ChannelTls::new(ca, names(&options))?;
+                let found = dir::open(&files.ca_dir, options.clock.now())?;
+                let (authorities, published) = watch::channel(Arc::new(found));
+                let making = Making {
+                    authorities: published,
+                    names: options.all_names(),
+                    life: options.timings.leaf,
+                    clock: options.clock,
+                };
                 let (held, claim) = watch::channel(Claim::Held);
                 shared.tasks.spawn(folder.follow(shared.stop.clone()));
                 shared.scribe(Writer::Log, &claim);
-                shared.serve(channel_listener, tls, trust, Arc::new(tokens), &claim);
-                (claim, Some(held))
+                let every = options.timings.every;
+                shared.channel(channel_listener, making, Arc::new(tokens), &claim, every)?;
+                (claim, Some(Held(held, authorities)))
             }
             Source::Cluster(client) => {
                 let advertise = options.advertise.clone().or_else(|| single(channel));
@@ -157,8 +153,7 @@ impl Operator {
                 };
                 shared.tasks.spawn(watches.run());
                 shared.scribe(Writer::cluster(client.clone(), &options.host), &claim);
-                let listeners = (channel_listener, webhook_listener);
-                shared.serve_in_cluster(listeners, client, options, &claim)?;
+                shared.serve_in_cluster(channel_listener, hook, client, options, &claim)?;
                 (claim, None)
             }
         };
@@ -241,132 +236,6 @@ impl Shared {
         self.tasks.spawn(scribe.run());
     }
 
-    fn serve(
-        &self,
-        listener: TcpListener,
-        tls: ChannelTls,
-        trust: Trust,
-        tokens: Arc<dyn Tokens>,
-        claim: &watch::Receiver<Claim>,
-    ) {
-        let (said, trust) = watch::channel(Arc::new(trust));
-        let channel = Arc::new(Channel {
-            fleet: self.fleet.clone(),
-            tokens,
-            claim: claim.clone(),
-            trust,
-            metrics: self.metrics.clone(),
-            stop: self.stop.clone(),
-        });
-        let config = tls.config();
-        self.tasks.spawn(async move {
-            channel.serve(listener, config).await;
-            drop(said);
-        });
-        self.tasks.spawn(tls.keep_fresh(self.stop.clone()));
-        self.health.set(CHANNEL, true);
-    }
-
-    /// The CA is the API server's to give: until it does, nobody is served.
-    fn serve_in_cluster(
-        &self,
-        (listener, webhook): (TcpListener, Option<TcpListener>),
-        client: kube::Client,
-        options: Options,
-        claim: &watch::Receiver<Claim>,
-    ) -> Result<(), StartError> {
-        // What is wrong with a name is said now and not when the API server answers.
-        ChannelTls::check(&names(&options))?;
-        let shared = self.clone();
-        let claim = claim.clone();
-        self.tasks.spawn(async move {
-            loop {
-                let stopped = shared.stop.clone();
-                let ca = ChannelCa::in_secret(client.clone(), &options.namespace);
-                let ca = tokio::select! {
-                    () = stopped.cancelled() => return,
-                    ca = tokio::time::timeout(CA_TIMEOUT, ca) => ca.unwrap_or(Err(CaError::Slow)),
-                };
-                let ready = ca.map_err(StartError::from).and_then(|ca| {
-                    if let Some(dir) = &options.ca_copy {
-                        ca.write_cert(dir)?;
-                    }
-                    let ca = Arc::new(ca);
-                    Ok((ChannelTls::new(ca.clone(), names(&options))?, ca))
-                });
-                match ready {
-                    Ok((tls, ca)) => {
-                        let trust = Trust::new(ca.cert_pem().to_owned());
-                        if let Some(listener) = webhook {
-                            shared.webhook(listener, ca, client.clone(), &options, &claim);
-                        }
-                        let tokens = Arc::new(TokenReviews::new(client));
-                        return shared.serve(listener, tls, trust, tokens, &claim);
-                    }
-                    Err(error) => tracing::error!(
-                        error = causes(&error),
-                        "the channel waits for its certificate"
-                    ),
-                }
-                tokio::select! {
-                    () = stopped.cancelled() => return,
-                    () = tokio::time::sleep(CA_RETRY) => {}
-                }
-            }
-        });
-        Ok(())
-    }
-
-    /// Offers the webhook with a certificate of the channel's CA, which the sidecars that it puts
-    /// in trust too.
-    fn webhook(
-        &self,
-        listener: TcpListener,
-        ca: Arc<ChannelCa>,
-        client: kube::Client,
-        options: &Options,
-        claim: &watch::Receiver<Claim>,
-    ) {
-        let Some(asked) = &options.webhook else {
-            return;
-        };
-        let tls = ChannelTls::with_protocols(ca.clone(), names(options), &["h2", "http/1.1"]);
-        let tls = match tls {
-            Ok(tls) => tls,
-            Err(error) => {
-                tracing::error!(error = causes(&error), "the webhook has no certificate");
-                return;
-            }
-        };
-        let namespaces = Namespaces::default();
-        let webhook = Arc::new(Webhook {
-            world: self.world.clone(),
-            namespaces: namespaces.clone(),
-            sidecar_image: asked.sidecar_image.clone(),
-            channel_url: asked.channel_url.clone().unwrap_or_else(|| {
-                let namespace = &options.namespace;
-                format!("https://fairtide-operator.{namespace}.svc:{CHANNEL_PORT}")
-            }),
-            channel_ca_pem: ca.cert_pem().to_owned(),
-            kubernetes: Default::default(),
-            metrics: self.metrics.clone(),
-            stop: self.stop.clone(),
-        });
-        let bundle = Bundle {
-            client: client.clone(),
-            ca_pem: ca.cert_pem().to_owned(),
-            claim: claim.clone(),
-            stop: self.stop.clone(),
-        };
-        self.tasks
-            .spawn(namespaces.follow(client.clone(), self.stop.clone()));
-        self.tasks.spawn(webhook.clone().follow_version(client));
-        self.tasks.spawn(bundle.keep());
-        self.tasks.spawn(webhook.serve(listener, tls.config()));
-        self.tasks.spawn(tls.keep_fresh(self.stop.clone()));
-        self.health.set(WEBHOOK, true);
-    }
-
     fn lease_metric(&self, claim: &watch::Receiver<Claim>) {
         let (mut claim, metrics) = (claim.clone(), self.metrics.clone());
         let stop = self.stop.clone();
@@ -414,21 +283,20 @@ fn local(listener: &TcpListener, asked: SocketAddr) -> SocketAddr {
     listener.local_addr().unwrap_or(asked)
 }
 
-/// All names of the channel: those of its Service, of this machine, and those asked for.
-fn names(options: &Options) -> Vec<String> {
-    let service = format!("fairtide-operator.{}.svc", options.namespace);
-    let mut names = vec![
-        format!("{service}.cluster.local"),
-        service,
-        "localhost".to_owned(),
-        "127.0.0.1".to_owned(),
-    ];
-    for name in &options.names {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
-    names
+/// The webhook that is asked for. A directory of certificates must hold one now.
+fn hook(listener: Option<TcpListener>, options: &Options) -> Result<Option<Hook>, StartError> {
+    let Some((listener, options)) = listener.zip(options.webhook.clone()) else {
+        return Ok(None);
+    };
+    let files = options.cert_dir.as_ref().map(|dir| {
+        let pair = Pair::read(dir).map_err(StartError::CertDir)?;
+        Ok::<_, StartError>((dir.clone(), pair))
+    });
+    Ok(Some(Hook {
+        listener,
+        files: files.transpose()?,
+        options,
+    }))
 }
 
 /// The address of a listener that listens on one.

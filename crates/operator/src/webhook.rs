@@ -7,6 +7,7 @@
 //! Nothing is written and no call is made, so a dry run is like any other.
 
 pub mod bundle;
+pub mod cert_dir;
 mod namespaces;
 mod review;
 mod server;
@@ -15,6 +16,7 @@ pub use namespaces::Namespaces;
 pub use review::Answer;
 
 use crate::{
+    channel::ca::Authorities,
     metrics::{Admission, Metrics},
     world::World,
 };
@@ -23,8 +25,8 @@ use fairtide_inject::{Context, Operator, Outcome, Pool, PoolSettings, ServerVers
 use parking_lot::Mutex;
 use review::Review;
 use serde_json::Value;
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::time::Instant;
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Where the API server asks.
@@ -45,6 +47,8 @@ pub struct Options {
     pub sidecar_image: String,
     /// Where those reach the channel: an `https` URL. Unset: the operator's Service.
     pub channel_url: Option<String>,
+    /// Where its certificate is; `None`: it has one of the operator's own authorities.
+    pub cert_dir: Option<PathBuf>,
 }
 
 /// What an answer depends on.
@@ -58,7 +62,7 @@ pub struct Webhook {
     /// Where those find the channel.
     pub channel_url: String,
     /// Whom they trust.
-    pub channel_ca_pem: String,
+    pub authorities: watch::Receiver<Arc<Authorities>>,
     /// The API server's version, once known.
     pub kubernetes: ArcSwapOption<ServerVersion>,
     /// Where things are counted.
@@ -116,7 +120,7 @@ impl Webhook {
             operator: Operator {
                 sidecar_image: self.sidecar_image.clone(),
                 channel_url: self.channel_url.clone(),
-                channel_ca_pem: self.channel_ca_pem.clone(),
+                channel_ca_pem: self.authorities.borrow().trust().pem.clone(),
                 token_audience: fairtide_api::names::TOKEN_AUDIENCE.to_owned(),
                 kubernetes: self.kubernetes.load().as_deref().copied(),
             },

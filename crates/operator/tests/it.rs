@@ -11,9 +11,15 @@ mod client;
 mod cluster;
 #[path = "it/files.rs"]
 mod files;
+#[path = "it/gate.rs"]
+mod gate;
 #[path = "it/in_cluster.rs"]
 mod in_cluster;
 #[path = "it/replicas.rs"]
 mod replicas;
+#[path = "it/rotating.rs"]
+mod rotating;
+#[path = "it/rotation.rs"]
+mod rotation;
 #[path = "it/webhook.rs"]
 mod webhook;

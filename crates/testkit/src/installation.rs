@@ -10,7 +10,7 @@ use crate::{ApiServer, Process, Spawn, binary, eventually, free_port, http_get};
 use anyhow::{Context, ensure};
 use fairtide_api::names::SYSTEM_NAMESPACE;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -53,6 +53,25 @@ impl Installation {
 
     /// One of its own, for tests that kill the operator.
     pub async fn start() -> anyhow::Result<Self> {
+        Self::start_as(None).await
+    }
+
+    /// One of its own, whose API server asks the operator about new pods.
+    pub async fn start_with_webhook() -> anyhow::Result<Self> {
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let this = Self::start_as(Some(&address)).await?;
+        // There is no Service here.
+        let url = json!({ "url": format!("https://{address}/inject") });
+        let at = |entry: u8| format!("/webhooks/{entry}/clientConfig");
+        let patch = [0, 1].map(|entry| json!({"op": "replace", "path": at(entry), "value": url}));
+        let patch = json!(patch).to_string();
+        let object = ["mutatingwebhookconfiguration", "fairtide"];
+        let patch = ["patch", object[0], object[1], "--type=json", "-p", &patch];
+        this.api.kubectl(&patch).await?;
+        Ok(this)
+    }
+
+    async fn start_as(webhook: Option<&str>) -> anyhow::Result<Self> {
         let api = ApiServer::start().await?;
         for what in ["crds", "manifests"] {
             let path = repository().join(what);
@@ -73,7 +92,15 @@ impl Installation {
         )
         .args(["--kubeconfig".as_ref(), kubeconfig.as_os_str()])
         .args(["--channel-ca-dir".as_ref(), folder.as_os_str()])
-        .args(["--channel", &channel, "--admin", &admin]);
+        .args(["--channel", &channel, "--admin", &admin])
+        .args(webhook.into_iter().flat_map(|address| {
+            [
+                "--webhook",
+                address,
+                "--sidecar-image",
+                "fairtide-sidecar:test",
+            ]
+        }));
         let mut this = Self {
             operator: None,
             operator_spawn,
@@ -91,6 +118,11 @@ impl Installation {
     pub async fn start_operator(&mut self) -> anyhow::Result<()> {
         let operator = self.operator.insert(self.operator_spawn.start()?);
         operator.ready(&self.admin, "/readyz", START).await
+    }
+
+    /// Where the operator's probes and metrics are.
+    pub fn admin(&self) -> &str {
+        &self.admin
     }
 
     /// Kills the operator as a crash would.

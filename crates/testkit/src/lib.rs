@@ -3,6 +3,7 @@
 
 mod apiserver;
 mod client;
+mod figures;
 mod installation;
 mod ports;
 mod process;
@@ -13,6 +14,7 @@ mod wait;
 
 pub use apiserver::{ApiServer, BoundPod};
 pub use client::{Answer, http_get, http_post};
+pub use figures::figures;
 pub use installation::{Installation, Sidecar, SidecarAsked, repository};
 pub use ports::free_port;
 pub use process::{Process, Spawn, binary, children};

@@ -4,7 +4,7 @@
 //! it gets only the last; so it is with the authorities to trust. One that doesn't take it within [`SLOW_READER`] is cut,
 //! and starts over with a fresh connection.
 
-use super::{lines::Lines, trust::Trust};
+use super::{ca::Authorities, lines::Lines, trust::Trust};
 use crate::{
     fleet::{Link, Push},
     lease::Claim,
@@ -37,7 +37,7 @@ pub struct Stream {
     /// Whether this replica may push.
     pub claim: watch::Receiver<Claim>,
     /// Whom the sidecar shall trust.
-    pub trust: watch::Receiver<Arc<Trust>>,
+    pub authorities: watch::Receiver<Arc<Authorities>>,
     /// Fires when the operator ends.
     pub stop: CancellationToken,
     /// Cuts the connection, whatever its buffers hold.
@@ -86,9 +86,10 @@ impl Stream {
 
     async fn converse(&mut self) -> End {
         let out = self.out.clone();
+        let mut told = self.trust();
         let mut due = Due {
             policy: self.present(),
-            trust: Some(self.trust.borrow_and_update().clone()),
+            trust: Some(told.clone()),
         };
         // Since when the connection takes nothing.
         let mut stuck_since = Some(Instant::now());
@@ -106,11 +107,17 @@ impl Stream {
                     due.policy = self.present();
                     stuck_since.get_or_insert_with(Instant::now);
                 }
-                changed = self.trust.changed() => {
+                changed = self.authorities.changed() => {
                     if changed.is_err() {
                         return End::Stopped;
                     }
-                    due.trust = Some(self.trust.borrow_and_update().clone());
+                    let trust = self.trust();
+                    // The same ones, of which another one signs.
+                    if trust.version == told.version {
+                        continue;
+                    }
+                    told = trust.clone();
+                    due.trust = Some(trust);
                     stuck_since.get_or_insert_with(Instant::now);
                 }
                 changed = self.claim.changed() => {
@@ -156,6 +163,10 @@ impl Stream {
 
     fn present(&mut self) -> Option<Arc<Push>> {
         self.link.policy.borrow_and_update().clone()
+    }
+
+    fn trust(&mut self) -> Arc<Trust> {
+        self.authorities.borrow_and_update().trust().clone()
     }
 
     fn answer(&self, message: Message) -> Result<(), End> {

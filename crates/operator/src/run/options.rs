@@ -1,10 +1,14 @@
 //! What can be asked of an operator, and why it may not start.
 
 use crate::{
-    channel::{ca::CaError, tls::TlsError},
+    channel::{
+        ca::{CaError, rotation},
+        tls::TlsError,
+    },
+    clock::Clock,
     lease::Timings,
     source::files::FilesError,
-    webhook,
+    webhook::{self, cert_dir::CertDirError},
 };
 use std::{io, net::SocketAddr, path::PathBuf};
 
@@ -27,6 +31,10 @@ pub struct Options {
     pub host: String,
     /// How the lease is kept.
     pub lease: Timings,
+    /// How long certificates last.
+    pub timings: rotation::Timings,
+    /// The time of day.
+    pub clock: Clock,
     /// The webhook; `None`: none is offered. It needs an API server.
     pub webhook: Option<webhook::Options>,
 }
@@ -80,9 +88,33 @@ pub enum StartError {
     /// No CA.
     #[error("channel CA")]
     Ca(#[from] CaError),
+    /// No certificate of the webhook.
+    #[error("--webhook-cert-dir needs a folder with tls.crt and tls.key")]
+    CertDir(#[source] CertDirError),
     /// No TLS.
     #[error("--channel-san needs DNS names or IP addresses")]
     Tls(#[from] TlsError),
+}
+
+// === impl Options ===
+
+impl Options {
+    /// All names of the channel: those of its Service, of this machine, and those asked for.
+    pub(super) fn all_names(&self) -> Vec<String> {
+        let service = format!("fairtide-operator.{}.svc", self.namespace);
+        let mut names = vec![
+            format!("{service}.cluster.local"),
+            service,
+            "localhost".to_owned(),
+            "127.0.0.1".to_owned(),
+        ];
+        for name in &self.names {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
 }
 
 // === impl StartError ===
@@ -91,7 +123,10 @@ impl StartError {
     /// Whether a flag's value is to blame, and not the machine.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Token { .. } | Self::Manifests(FilesError::Unreadable(_)) | Self::Tls(_) => true,
+            Self::Token { .. }
+            | Self::Manifests(FilesError::Unreadable(_))
+            | Self::CertDir(_)
+            | Self::Tls(_) => true,
             Self::Manifests(FilesError::Unwatchable { .. }) | Self::Listen { .. } | Self::Ca(_) => {
                 false
             }

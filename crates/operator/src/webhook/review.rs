@@ -80,6 +80,9 @@ impl Review {
                 asked.kind, asked.api_version
             ));
         }
+        if asked.request.uid.is_empty() {
+            return Err("an AdmissionReview has a request.uid; this one's is empty".to_owned());
+        }
         Ok(Self {
             uid: asked.request.uid,
             namespace: asked.request.namespace,

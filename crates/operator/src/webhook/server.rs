@@ -8,7 +8,7 @@ use axum::{
     routing::post,
 };
 use bytes::Bytes;
-use http::StatusCode;
+use http::{StatusCode, header};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
@@ -98,6 +98,12 @@ async fn handshake(stream: TcpStream, acceptor: TlsAcceptor) -> Option<TlsStream
 }
 
 async fn asked(State(webhook): State<Arc<Webhook>>, request: Request) -> Response {
+    let given = request.headers().get(header::CONTENT_TYPE);
+    let json = given.is_some_and(|given| given.as_bytes().starts_with(b"application/json"));
+    if !json {
+        let why = "this takes an AdmissionReview as content-type: application/json";
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into_response();
+    }
     let body = Bytes::from_request(request, &());
     let body = match tokio::time::timeout(BODY_TIMEOUT, body).await {
         Ok(Ok(body)) => body,

@@ -1,6 +1,13 @@
 use super::*;
+use crate::channel::ca::Authority;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use std::time::SystemTime;
+
+fn authorities() -> Arc<Authorities> {
+    let made = Authority::make(SystemTime::now(), Duration::from_secs(3_600));
+    Arc::new(Authorities::new(Arc::new(made.unwrap()), None, None))
+}
 
 fn webhook() -> Webhook {
     Webhook {
@@ -8,7 +15,7 @@ fn webhook() -> Webhook {
         namespaces: Namespaces::default(),
         sidecar_image: "fairtide-sidecar:test".to_owned(),
         channel_url: "https://fairtide-operator.fairtide-system.svc:8443".to_owned(),
-        channel_ca_pem: "the CA".to_owned(),
+        authorities: watch::channel(authorities()).1,
         kubernetes: ArcSwapOption::empty(),
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         stop: CancellationToken::new(),

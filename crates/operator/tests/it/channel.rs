@@ -5,10 +5,10 @@ use fairtide_operator::{
     channel::{
         Channel,
         auth::{AuthError, Identity, Tokens},
-        ca::ChannelCa,
-        tls::ChannelTls,
-        trust::Trust,
+        ca::{Authorities, Authority, dir},
+        tls::{Making, Purpose, ServerTls},
     },
+    clock::Clock,
     fleet::{Fleet, Progress, Push},
     lease::Claim,
     metrics::Metrics,
@@ -18,7 +18,11 @@ use fairtide_testkit::{TempDir, eventually};
 use futures::future::BoxFuture;
 use http::StatusCode;
 use prometheus_client::registry::Registry;
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +48,7 @@ impl Tokens for SpokenTokens {
 struct Server {
     fleet: Arc<Fleet>,
     claim: watch::Sender<Claim>,
-    trust: watch::Sender<Arc<Trust>>,
+    authorities: watch::Sender<Arc<Authorities>>,
     stop: CancellationToken,
     address: SocketAddr,
     ca_pem: String,
@@ -54,13 +58,19 @@ struct Server {
 impl Server {
     async fn start() -> Self {
         let dir = TempDir::new("channel").unwrap();
-        let ca = ChannelCa::in_dir(dir.path()).unwrap();
-        let ca_pem = ca.cert_pem().to_owned();
-        let tls = ChannelTls::new(ca, vec!["localhost".to_owned()]).unwrap();
+        let found = dir::open(dir.path(), SystemTime::now()).unwrap();
+        let ca_pem = found.trust().pem.clone();
+        let (authorities, published) = watch::channel(Arc::new(found));
+        let making = Making {
+            authorities: published.clone(),
+            names: vec!["localhost".to_owned()],
+            life: Duration::from_secs(3_600),
+            clock: Clock::default(),
+        };
+        let tls = ServerTls::new(Purpose::Channel, making).unwrap();
         let metrics = Arc::new(Metrics::register(&mut Registry::default()));
         let fleet = Fleet::new(Arc::default(), metrics.clone());
         let (claim, held) = watch::channel(Claim::Held);
-        let (trust, trusted) = watch::channel(Arc::new(Trust::new(ca_pem.clone())));
         let stop = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -68,15 +78,15 @@ impl Server {
             fleet: fleet.clone(),
             tokens: Arc::new(SpokenTokens),
             claim: held,
-            trust: trusted,
+            authorities: published,
             metrics,
             stop: stop.clone(),
         });
-        tokio::spawn(channel.serve(listener, tls.config()));
+        tokio::spawn(channel.serve(listener, tls.config().unwrap()));
         Self {
             fleet,
             claim,
-            trust,
+            authorities,
             stop,
             address,
             ca_pem,
@@ -456,8 +466,11 @@ async fn sidecars_are_told_whom_to_trust_and_are_waited_for() {
     .await
     .unwrap();
 
-    let next = Arc::new(Trust::new(format!("{pem}and the next\n")));
-    server.trust.send_replace(next.clone());
+    let current = server.authorities.borrow().current.clone();
+    let next = Authority::make(SystemTime::now(), Duration::from_secs(3_600)).unwrap();
+    let both = Arc::new(Authorities::new(current, Some(Arc::new(next)), None));
+    let next = both.trust().clone();
+    server.authorities.send_replace(both);
     let (second, pem) = sidecar.authorities().await.unwrap();
     assert_eq!((&second, &pem), (&next.version, &next.pem));
     eventually("the older one is waited for", PATIENCE, async || {

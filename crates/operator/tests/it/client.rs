@@ -124,23 +124,9 @@ impl Dial {
         >,
         JoinHandle<()>,
     ) {
-        let mut roots = rustls::RootCertStore::empty();
-        let ca = CertificateDer::from_pem_slice(self.ca_pem.as_bytes()).unwrap();
-        roots.add(ca).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        let name = ServerName::try_from(self.server_name.clone()).unwrap();
-        let stream = tokio_rustls::TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
-            .expect("the operator's certificate is trusted");
+        let name = self.server_name.clone();
+        let stream = tls(self.address, name, &self.ca_pem, b"h2").await;
+        let stream = stream.expect("the operator's certificate is trusted");
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         if let Some(window) = self.window {
             builder.initial_stream_window_size(window);
@@ -259,4 +245,62 @@ impl Drop for Sidecar {
 pub fn key(text: &str) -> ObjectKey {
     let (namespace, name) = text.split_once('/').unwrap();
     ObjectKey::new(namespace, name)
+}
+
+/// Connects to whoever shows a certificate of these authorities.
+pub async fn tls(
+    address: SocketAddr,
+    server_name: String,
+    ca_pem: &str,
+    protocol: &[u8],
+) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let name = ServerName::try_from(server_name).unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    connector.connect(name, stream).await
+}
+
+/// A connection to the webhook that stays open.
+pub struct Https(hyper::client::conn::http1::SendRequest<http_body_util::Full<Bytes>>);
+
+// === impl Https ===
+
+impl Https {
+    pub async fn connect(address: SocketAddr, ca_pem: &str) -> std::io::Result<Self> {
+        let stream = tls(address, "localhost".to_owned(), ca_pem, b"http/1.1").await?;
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.unwrap();
+        tokio::spawn(connection);
+        Ok(Self(sender))
+    }
+
+    /// The answer's status and body.
+    pub async fn send(
+        &mut self,
+        request: http::request::Builder,
+        body: impl Into<Bytes>,
+    ) -> (StatusCode, Bytes) {
+        let request = request.header(header::HOST, "localhost");
+        let request = request
+            .body(http_body_util::Full::new(body.into()))
+            .unwrap();
+        let answer = self.0.send_request(request).await.expect("an answer");
+        let status = answer.status();
+        (
+            status,
+            answer.into_body().collect().await.unwrap().to_bytes(),
+        )
+    }
 }

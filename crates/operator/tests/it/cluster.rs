@@ -85,13 +85,24 @@ impl<'a> Cluster<'a> {
 
     /// The same with the webhook or without.
     pub async fn replica(&self, host: &str, webhook: Option<webhook::Options>) -> Operator {
-        let client = self
-            .server
+        let client = self.operators_client().await;
+        let options = Self::options(host, webhook);
+        Operator::start(Source::Cluster(client), options)
+            .await
+            .unwrap()
+    }
+
+    /// A client with the operator's rights.
+    pub async fn operators_client(&self) -> Client {
+        self.server
             .service_account_client(names::SYSTEM_NAMESPACE, "fairtide-operator")
             .await
-            .unwrap();
+            .unwrap()
+    }
+
+    pub fn options(host: &str, webhook: Option<webhook::Options>) -> Options {
         let any = "127.0.0.1:0".parse().unwrap();
-        let options = Options {
+        Options {
             channel: any,
             admin: any,
             namespace: names::SYSTEM_NAMESPACE.to_owned(),
@@ -100,11 +111,10 @@ impl<'a> Cluster<'a> {
             advertise: None,
             host: host.to_owned(),
             lease: LEASE,
+            timings: Default::default(),
+            clock: Default::default(),
             webhook,
-        };
-        Operator::start(Source::Cluster(client), options)
-            .await
-            .unwrap()
+        }
     }
 
     /// Starts a replica and waits until it holds the lease.

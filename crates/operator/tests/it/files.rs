@@ -57,6 +57,8 @@ impl Place {
             advertise: None,
             host: "test".to_owned(),
             lease: Timings::default(),
+            timings: Default::default(),
+            clock: Default::default(),
             webhook: None,
         };
         Operator::start(source, options).await

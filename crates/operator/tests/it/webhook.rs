@@ -1,7 +1,7 @@
 //! The webhook as a real API server calls it, installed from `manifests/` but for its address.
 
 use crate::{
-    client::PATIENCE,
+    client::{Https, PATIENCE},
     cluster::{Cluster, pool, ready, repo, wait_for},
 };
 use fairtide_operator::{lease::Claim, run::Operator, webhook};
@@ -37,7 +37,7 @@ fn documents(path: &str, url: Option<String>) -> Vec<Value> {
     documents
 }
 
-struct Installed<'a> {
+pub struct Installed<'a> {
     cluster: &'a Cluster<'a>,
     operator: Operator,
 }
@@ -49,6 +49,7 @@ impl<'a> Installed<'a> {
             listen: "127.0.0.1:0".parse().unwrap(),
             sidecar_image: "fairtide-sidecar:test".to_owned(),
             channel_url: None,
+            cert_dir: None,
         };
         configurations(cluster)
             .delete(webhook::bundle::CONFIGURATION, &DeleteParams::default())
@@ -333,6 +334,18 @@ async fn ca_bundle_is_ours_alone_comes_back_and_shows_no_difference() {
     installed.trusted().await;
     let diff = cluster.server.kubectl(&["diff", "-f", path]).await;
     assert_eq!(diff.unwrap(), "");
+    // So does a GitOps tool, again and again, without force.
+    for _ in 0..2 {
+        let gitops = ["--server-side", "--field-manager=argocd", "-f", path];
+        let apply = [&["apply"], &gitops[..]].concat();
+        cluster.server.kubectl(&apply).await.unwrap();
+        let diff = [&["diff"], &gitops[..]].concat();
+        assert_eq!(cluster.server.kubectl(&diff).await.unwrap(), "");
+        for entry in api.get("fairtide").await.unwrap().webhooks.unwrap() {
+            let bundle = entry.client_config.ca_bundle.unwrap();
+            assert_eq!(bundle.0, cluster.ca_pem().await.into_bytes(), "it stays");
+        }
+    }
 
     let object = api.get("fairtide").await.unwrap();
     let managed = object.metadata.managed_fields.unwrap();
@@ -397,4 +410,85 @@ fn the_two_profiles_differ_in_their_failure_policy_alone() {
         entry["failurePolicy"] = json!("Ignore");
     }
     assert_eq!(fail[0], ignore[0]);
+}
+
+#[tokio::test]
+async fn what_is_no_admission_review_is_answered_with_what_to_send() {
+    let cluster = Cluster::turn().await;
+    let installed = Installed::new(&cluster, "malformed", MANIFEST).await;
+    let address = installed.operator.webhook().unwrap();
+    let ca = cluster.ca_pem().await;
+    let mut webhook = Https::connect(address, &ca).await.unwrap();
+    let review = |change: &dyn Fn(&mut Value)| {
+        let mut review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "namespace": "default",
+                "operation": "CREATE", "object": engine("e", "enabled"),
+            },
+        });
+        change(&mut review);
+        review.to_string()
+    };
+    let post = || http::Request::post("/inject").header("content-type", "application/json");
+    let plain = http::Request::post("/inject").header("content-type", "text/plain");
+    let untyped = http::Request::post("/inject");
+    let whole = review(&|_| ());
+    for (request, body, status, says) in [
+        (
+            post(),
+            String::new(),
+            400,
+            "AdmissionReview of admission.k8s.io/v1",
+        ),
+        (
+            post(),
+            "{".to_owned(),
+            400,
+            "AdmissionReview of admission.k8s.io/v1",
+        ),
+        (
+            post(),
+            review(&|r| r["apiVersion"] = json!("admission.k8s.io/v1beta1")),
+            400,
+            "v1beta1",
+        ),
+        (
+            post(),
+            review(&|r| r["kind"] = json!("ConversionReview")),
+            400,
+            "ConversionReview",
+        ),
+        (
+            post(),
+            review(&|r| r["request"] = Value::Null),
+            400,
+            "AdmissionReview",
+        ),
+        (
+            post(),
+            review(&|r| r["request"]["uid"] = json!("")),
+            400,
+            "uid",
+        ),
+        (plain, whole.clone(), 415, "application/json"),
+        (untyped, whole.clone(), 415, "application/json"),
+        (http::Request::get("/inject"), String::new(), 405, ""),
+        (http::Request::post("/elsewhere"), whole.clone(), 404, ""),
+    ] {
+        let (found, text) = webhook.send(request, body).await;
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!(found.as_u16(), status, "{says}: {text}");
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    // And the connection has lived through all that.
+    let (status, answer) = webhook.send(post(), whole).await;
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(status.as_u16(), 200, "{answer}");
+    assert_eq!(answer["apiVersion"], "admission.k8s.io/v1");
+    assert_eq!(
+        answer["response"]["uid"],
+        "705ab4f5-6393-11e8-b7cc-42010a800002"
+    );
+    installed.operator.stop().await;
 }

@@ -5,7 +5,7 @@
 //! apply of a class with another weight, and begins when the edit before is through.
 
 use anyhow::{Context, bail, ensure};
-use fairtide_testkit::{Installation, ScriptedEngine, SidecarAsked, eventually};
+use fairtide_testkit::{Installation, ScriptedEngine, SidecarAsked, eventually, figures};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
@@ -18,6 +18,8 @@ use tokio::time::Instant;
 const NAMESPACE: &str = "bench";
 const SIDECARS: usize = 3;
 const EDITS: usize = 500;
+
+const RANKS: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
 
 /// What the 99th percentile must not pass.
 const TARGET_P99_MS: f64 = 1_000.0;
@@ -89,8 +91,11 @@ async fn run() -> anyhow::Result<bool> {
         samples.push(edit(&fairtide, &classes, weight).await?);
     }
     let [apply, ack] = [
-        figures(samples.iter().map(|sample| sample.applied)),
-        figures(samples.iter().map(|sample| sample.acked)),
+        figures(
+            samples.iter().map(|sample| sample.applied).collect(),
+            &RANKS,
+        ),
+        figures(samples.iter().map(|sample| sample.acked).collect(), &RANKS),
     ];
     println!("  answered by the API server after  {}", text(&apply));
     println!("  acknowledged by all after         {}", text(&ack));
@@ -147,17 +152,6 @@ async fn acked(fairtide: &Installation, generation: i64) -> anyhow::Result<bool>
         version.split('-').any(|part| part == named)
     };
     Ok(pods.len() == SIDECARS && pods.iter().all(done))
-}
-
-/// Percentiles by rank.
-fn figures(values: impl Iterator<Item = f64>) -> Value {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let rank = |share: f64| {
-        let at = (values.len() as f64 * share).ceil() as usize;
-        (values[at.clamp(1, values.len()) - 1] * 10.0).round() / 10.0
-    };
-    json!({ "p50": rank(0.5), "p99": rank(0.99), "max": rank(1.0) })
 }
 
 fn text(figures: &Value) -> String {
