@@ -6,11 +6,13 @@
 
 mod columns;
 mod json;
+mod lines;
 
 use columns::Columns;
+use lines::Lines;
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Lines},
+    io::ErrorKind,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -117,7 +119,7 @@ pub struct Trace {
     path: PathBuf,
     format: Format,
     reader: Reader,
-    lines: Lines<BufReader<File>>,
+    lines: Lines<File>,
     line: u64,
     zero: Option<f64>,
     last: f64,
@@ -136,9 +138,12 @@ impl Trace {
             source,
         };
         let file = File::open(path).map_err(unreadable)?;
-        let mut lines = BufReader::new(file).lines();
+        let mut lines = Lines::of(file);
         let first = match lines.next() {
             None => return Err(TraceError::Empty(path.to_owned())),
+            Some(Err(error)) if error.kind() == ErrorKind::InvalidData => {
+                return Err(TraceError::UnknownFormat(path.to_owned()));
+            }
             Some(line) => line.map_err(unreadable)?,
         };
         let first = first.trim_start_matches('\u{feff}').trim().to_owned();
@@ -238,8 +243,8 @@ impl Iterator for Trace {
                 }
                 None => return None,
                 Some(Ok(text)) => text,
-                Some(Err(source)) if source.kind() == std::io::ErrorKind::InvalidData => {
-                    return Some(Err(self.wrong("", "is no text; write UTF-8".to_owned())));
+                Some(Err(wrong)) if wrong.kind() == ErrorKind::InvalidData => {
+                    return Some(Err(self.wrong("", wrong.to_string())));
                 }
                 Some(Err(source)) => {
                     let path = self.path.clone();

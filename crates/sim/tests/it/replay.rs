@@ -200,6 +200,66 @@ fn what_is_wrong_with_a_trace_is_said_with_line_column_and_what_to_write() {
 }
 
 #[test]
+fn what_is_no_trace_is_refused_without_being_read_to_its_end() {
+    // Sparse: it takes no room on the disk, but would take it in the memory.
+    let path = file("ten-gb", "");
+    let empty = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    empty.set_len(10_000_000_000).unwrap();
+    let error = Trace::open(&path).unwrap_err().to_string();
+    std::fs::remove_file(&path).unwrap();
+    assert!(
+        error.contains("ten-gb, line 1: this is no trace of a known format"),
+        "{error}"
+    );
+
+    let row = "{\"at_ms\": 0, \"prompt_tokens\": 1, \"output_tokens\": 1}\n";
+    assert_eq!(
+        complaint("long", &format!("{row}{}", "x".repeat(2 << 20))),
+        "long, line 2: is longer than 1 MiB; write one row in each line"
+    );
+}
+
+#[test]
+fn the_first_rule_whose_conditions_all_hold_decides() {
+    let trace = file(
+        "burst-gpt.csv",
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+         0,ChatGPT,10,10,20,Conversation log\n\
+         1,ChatGPT,10,10,20,API log\n\
+         2,GPT-4,10,10,20,API log\n\
+         3,ChatGPT,10,900,910,Conversation log\n",
+    );
+    let setup = setup("small", Slo::default());
+    let arrivals = |rules: &str| -> Vec<(usize, String)> {
+        let rules = Rules::parse("rules", rules).unwrap();
+        let source = Source::traces(std::slice::from_ref(&trace), rules, 1.0, &setup.settings);
+        let arrivals = source.unwrap().map(Result::unwrap);
+        arrivals
+            .map(|arrival| (arrival.class, arrival.tenant.to_string()))
+            .collect()
+    };
+    let of = |pairs: [(usize, &str); 4]| pairs.map(|(class, tenant)| (class, tenant.to_owned()));
+    let rules = "
+rules:
+  - {logType: API log, model: GPT-4, tenant: gold}
+  - {file: other.csv, tenant: never}
+  - {file: burst-gpt.csv, logType: API log, class: batch, tenant: api}
+  - {minOutputTokens: 500, class: batch}
+";
+    let wanted = [(0, "anonymous"), (1, "api"), (0, "gold"), (1, "anonymous")];
+    assert_eq!(arrivals(rules), of(wanted));
+    let everything = "rules: [{class: batch, tenant: all}]";
+    assert_eq!(arrivals(everything), of([(1, "all"); 4]));
+
+    let wrong = Rules::parse("my.yaml", "rules: [{klass: batch}]").unwrap_err();
+    let wrong = wrong.to_string();
+    assert!(
+        wrong.starts_with("the rules my.yaml are not right: ") && wrong.contains("klass"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn rules_and_rows_say_the_class_and_several_traces_run_beside_each_other() {
     let first = file(
         "rules-a.jsonl",
