@@ -7,7 +7,10 @@ use crate::{
 use clap::Parser;
 use fairtide_api::names;
 use fairtide_telemetry::LogFormat;
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
 
 /// Reads InferencePools, TrafficClasses and pods, and pushes policies to the sidecars.
 #[derive(Debug, Parser)]
@@ -24,10 +27,10 @@ pub struct Args {
         conflicts_with = "manifests"
     )]
     kubeconfig: Option<PathBuf>,
-    /// Where sidecars connect, such as 0.0.0.0:8443.
+    /// Where sidecars connect. [::]:8443 is every address, IPv4 too, also where there is no IPv6.
     #[arg(long, env = "FAIRTIDE_CHANNEL", value_name = "ADDR", value_parser = address)]
     channel: SocketAddr,
-    /// Probes and metrics, such as 0.0.0.0:8080.
+    /// Probes and metrics, such as [::]:8080.
     #[arg(long, env = "FAIRTIDE_ADMIN", value_name = "ADDR", value_parser = address)]
     admin: SocketAddr,
     /// The operator's own namespace: of its Lease, and of the Secret with the channel's CA.
@@ -56,7 +59,7 @@ pub struct Args {
     )]
     channel_san: Vec<String>,
     /// Where other replicas send sidecars while this one holds the lease. Default: the address of
-    /// --channel, where that is a single one.
+    /// --channel, where that is a single one. An IP address in brackets may be of either kind.
     #[arg(
         long,
         env = "FAIRTIDE_CHANNEL_ADVERTISE",
@@ -65,7 +68,7 @@ pub struct Args {
         conflicts_with = "manifests"
     )]
     channel_advertise: Option<String>,
-    /// Where the API server asks about new pods, such as 0.0.0.0:9443. Default: no webhook.
+    /// Where the API server asks about new pods, such as [::]:9443. Default: no webhook.
     #[arg(
         long,
         env = "FAIRTIDE_WEBHOOK",
@@ -222,10 +225,11 @@ impl Args {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
-        .map_err(|_| "write an IP address and a port, such as 0.0.0.0:8443".to_owned())
+        .map_err(|_| "write an IP address and a port, such as [::]:8443".to_owned())
 }
 
 fn https_url(text: &str) -> Result<String, String> {
+    let text = without_idle_brackets(text);
     let url: http::Uri = text
         .parse()
         .map_err(|_| "write https://HOST:PORT".to_owned())?;
@@ -233,6 +237,18 @@ fn https_url(text: &str) -> Result<String, String> {
     match whole {
         true => Ok(text.trim_end_matches('/').to_owned()),
         false => Err("write https://HOST:PORT, without a path".to_owned()),
+    }
+}
+
+/// A pod is told its address without brackets, so a manifest for both kinds of cluster writes
+/// `[$(POD_IP)]`. Around IPv4 they are taken away.
+fn without_idle_brackets(url: &str) -> String {
+    let host = url
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    match host {
+        Some((host, _)) if host.parse::<Ipv4Addr>().is_ok() => url.replace(['[', ']'], ""),
+        _ => url.to_owned(),
     }
 }
 
@@ -287,17 +303,38 @@ mod tests {
     fn a_bad_value_is_answered_with_one_line_that_says_what_to_write() {
         let text = usage(&["x", "--channel", "8443", "--admin", "127.0.0.1:0"]);
         assert!(
-            text.contains("--channel") && text.contains("0.0.0.0:8443"),
+            text.contains("--channel") && text.contains("[::]:8443"),
             "{text}"
         );
         assert!(!text.contains('\n'), "{text}");
         let text = usage(&["x", "--admin", "127.0.0.1:0"]);
         assert!(text.contains("--channel"), "{text}");
-        for url in ["http://a:1", "a:1", "https://a/path", "https://"] {
+        for url in [
+            "http://a:1",
+            "a:1",
+            "https://a/path",
+            "https://",
+            "https://fd00::5:1",
+        ] {
             let mut line = BASE.to_vec();
             line.extend(["--channel-advertise", url]);
             let text = usage(&line);
             assert!(text.contains("https://HOST:PORT"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pods_address_in_brackets_may_be_of_either_kind() {
+        for (written, meant) in [
+            ("https://[10.0.0.5]:8443", "https://10.0.0.5:8443"),
+            ("https://[fd00::5]:8443", "https://[fd00::5]:8443"),
+            (
+                "https://operator-0.operator:8443/",
+                "https://operator-0.operator:8443",
+            ),
+        ] {
+            let asked = read(&["--channel-advertise", written]).unwrap();
+            assert_eq!(asked.options.advertise.as_deref(), Some(meant));
         }
     }
 

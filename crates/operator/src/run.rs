@@ -27,7 +27,12 @@ use crate::{
 use fairtide_telemetry::{Health, admin as admin_server};
 use parking_lot::Mutex;
 use serving::{CHANNEL, Hook, WEBHOOK};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io::ErrorKind,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::TcpListener,
     sync::{Notify, mpsc, watch},
@@ -270,13 +275,20 @@ impl Shared {
 }
 
 async fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| StartError::Listen {
-            flag,
-            address,
-            source,
-        })
+    let opened = match TcpListener::bind(address).await {
+        // `[::]` means every address, also where there is no IPv6.
+        Err(error)
+            if address.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != ErrorKind::AddrInUse =>
+        {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        opened => opened,
+    };
+    opened.map_err(|source| StartError::Listen {
+        flag,
+        address,
+        source,
+    })
 }
 
 fn local(listener: &TcpListener, asked: SocketAddr) -> SocketAddr {
