@@ -2,6 +2,7 @@
 
 mod engine;
 mod load;
+mod vllm;
 
 use crate::engine::Imitated;
 use clap::{Parser, Subcommand, error::ErrorKind};
@@ -30,9 +31,15 @@ enum Command {
     Load(load::Load),
 }
 
-/// Runs the program: parses, acts, and says how it went.
+/// Runs the program: parses, acts, and says how it went. Under the name `vllm` it takes vLLM's
+/// command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = match arguments.first() {
+        Some(program) if vllm::is_meant(program) => vllm::translate(arguments),
+        _ => Ok(arguments),
+    };
+    let arguments = match arguments.and_then(Arguments::try_parse_from) {
         Ok(arguments) => arguments,
         Err(error) if !error.use_stderr() => {
             // Help or version was asked for.
