@@ -4,9 +4,11 @@ mod check;
 mod crds;
 mod docs;
 mod generated;
+mod images;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 #[derive(Parser)]
 #[command(name = "xtask", about = "Chores of the Fairtide repository")]
@@ -31,6 +33,15 @@ enum Chore {
     },
     /// Check which crate uses which, licences, crates that must not come in, and sizes of files
     Check,
+    /// Write container images (`make images` builds what goes into them)
+    Images {
+        /// Folder of the static programs
+        #[arg(long)]
+        programs: PathBuf,
+        /// Folder for the archives
+        #[arg(long)]
+        out: PathBuf,
+    },
 }
 
 fn main() -> Result<()> {
@@ -38,5 +49,6 @@ fn main() -> Result<()> {
         Chore::Crds { check } => generated::bring("crds", crds::files()?, check),
         Chore::Docs { check } => generated::bring("docs", docs::files()?, check),
         Chore::Check => check::run(),
+        Chore::Images { programs, out } => images::build(&programs, &out),
     }
 }
