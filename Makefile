@@ -19,7 +19,7 @@ STATIC = $(or $(CARGO_TARGET_DIR),target)/$(MACHINE)/release
 STATIC_FLAGS = -C target-feature=+crt-static --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo \
 	--remap-path-prefix=$(CURDIR)=/fairtide
 
-.PHONY: help build demo demo-cluster test images check crds docs bench bench-policy bench-admission
+.PHONY: help build demo demo-cluster test e2e images check crds docs bench bench-policy bench-admission
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ images: build ## static container images, into target/images (release profile)
 	RUSTFLAGS='$(STATIC_FLAGS)' $(CARGO) build --release --target $(MACHINE) \
 		-p fairtide-operator -p fairtide-sidecar -p fairtide-sim --bins
 	$(BIN)/xtask images --programs $(STATIC) --out target/images
+
+e2e: build images ## install and try it on a real node (needs root, Debian or Ubuntu, and Go the first time)
+	tests/e2e/run
 
 check: ## format, lints, generated files, dependency arrows, licences
 	$(CARGO) fmt --all -- --check
