@@ -58,10 +58,11 @@ impl Scale {
         let most = most.max(least * 2.0);
         let first = least.log10().floor() as i32;
         let last = most.log10().ceil() as i32;
-        let factors: &[f64] = if last - first <= 2 {
-            &[1.0, 2.0, 5.0]
-        } else {
-            &[1.0]
+        // So that names don't touch each other.
+        let factors: &[f64] = match last - first {
+            ..=1 => &[1.0, 2.0, 5.0],
+            2 => &[1.0, 3.0],
+            _ => &[1.0],
         };
         let mut values: Vec<f64> = (first..=last)
             .flat_map(|power| {
@@ -127,6 +128,9 @@ mod tests {
         let narrow = Scale::times(22.0, 31.0);
         let names: Vec<&str> = narrow.ticks.iter().map(|tick| &*tick.1).collect();
         assert_eq!(names, ["20 ms", "50 ms"]);
+        let middle = Scale::times(12.0, 700.0);
+        let names: Vec<&str> = middle.ticks.iter().map(|tick| &*tick.1).collect();
+        assert_eq!(names, ["10 ms", "30 ms", "100 ms", "300 ms", "1 s"]);
         assert!((times.place(1000.0) - 0.5).abs() < 1e-9);
         for end in [0.3, 20.0, 61.0, 3600.0, 86_400.0, 1e7] {
             let clock = Scale::clock(end);
