@@ -81,8 +81,15 @@ impl Scale {
             hi: values.last().copied().unwrap_or(most),
             is_log: true,
             ticks: values
-                .into_iter()
-                .map(|ms| (ms, super::text::time(ms)))
+                .iter()
+                .enumerate()
+                .map(
+                    |(at, ms)| match values.len() > 6 && (values.len() - at).is_multiple_of(2) {
+                        // Each second line goes without a name: names grow with their numbers.
+                        true => (*ms, String::new()),
+                        false => (*ms, super::text::time(*ms)),
+                    },
+                )
                 .collect(),
         }
     }
@@ -132,6 +139,9 @@ mod tests {
         let names: Vec<&str> = middle.ticks.iter().map(|tick| &*tick.1).collect();
         assert_eq!(names, ["10 ms", "30 ms", "100 ms", "300 ms", "1 s"]);
         assert!((times.place(1000.0) - 0.5).abs() < 1e-9);
+        let wide = Scale::times(12.0, 7e6);
+        let names: Vec<&str> = wide.ticks.iter().map(|tick| &*tick.1).collect();
+        assert_eq!(names, ["10 ms", "", "1 s", "", "100 s", "", "10000 s"]);
         for end in [0.3, 20.0, 61.0, 3600.0, 86_400.0, 1e7] {
             let clock = Scale::clock(end);
             assert!(
