@@ -84,7 +84,7 @@ impl Scale {
                 .iter()
                 .enumerate()
                 .map(
-                    |(at, ms)| match values.len() > 6 && (values.len() - at).is_multiple_of(2) {
+                    |(at, ms)| match values.len() > 5 && (values.len() - at).is_multiple_of(2) {
                         // Each second line goes without a name: names grow with their numbers.
                         true => (*ms, String::new()),
                         false => (*ms, super::text::time(*ms)),
